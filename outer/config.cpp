@@ -24,12 +24,13 @@ void OuterConfig::describe(ConfigVisitor& v) {
              .max = 1e9});
     v.field("lr", lr,
             {.help = "outer learning rate; 1 averages the sites' parameters", .min = 0, .max = 10});
-    v.field("round_budget_s", round_budget_s,
-            {.help = "a site that stands still for this long while others wait is lost; one that is "
-                     "silent for a quarter of it too",
-             .unit = "s",
-             .min = 0.5,
-             .max = 86400});
+    v.field(
+        "round_budget_s", round_budget_s,
+        {.help = "a site that stands still for this long while others wait is lost; one that is "
+                 "silent for a quarter of it too",
+         .unit = "s",
+         .min = 0.5,
+         .max = 86400});
     v.field("join_budget_s", join_budget_s,
             {.help = "how long the first wait for the last when a run starts",
              .unit = "s",

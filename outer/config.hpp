@@ -29,8 +29,9 @@ struct OuterConfig {
     Budget budget() const;
 };
 
-/// Whether sites meet after inner step `step` (1 after the first): every H steps and after the last, so
-/// that all end with the same parameters. A pure function: every site knows each meeting in advance.
+/// Whether sites meet after inner step `step` (1 after the first): every H steps and after the
+/// last, so that all end with the same parameters. A pure function: every site knows each meeting
+/// in advance.
 bool meets_after(std::int64_t step, std::int64_t total_steps, std::int64_t sync_every_steps);
 
 }  // namespace isthmus::outer
