@@ -92,8 +92,8 @@ class Step {
         }
         s_.phase = Phase::kBarrier;
         s_.state = first.state;
-        report(fmt::format("all {} sites are here, {} parameters", s_.members.size(),
-                           first.elements));
+        report(
+            fmt::format("all {} sites are here, {} parameters", s_.members.size(), first.elements));
         for (SiteId site : sites()) say(site, start_for(site));
     }
 
@@ -108,10 +108,10 @@ class Step {
     void on(SiteId from, Member& member, const Ready& ready) {
         if (s_.phase == Phase::kJoining || ready.round < s_.round) return;  // an echo
         if (ready.round > s_.round || ready.anchor != s_.state) {
-            return stop(fmt::format("site {} is at round {} with state {:.16}, the run at round {} "
-                                    "with {:.16}",
-                                    from.value, ready.round.value, hex(ready.anchor),
-                                    s_.round.value, hex(s_.state)));
+            return stop(fmt::format(
+                "site {} is at round {} with state {:.16}, the run at round {} "
+                "with {:.16}",
+                from.value, ready.round.value, hex(ready.anchor), s_.round.value, hex(s_.state)));
         }
         if (s_.phase == Phase::kExchange) {
             if (!member.vote) say(from, begin());
@@ -161,9 +161,10 @@ class Step {
             }
         }
         if (!differing.empty()) {
-            return stop(fmt::format("round {}: the result of site {} differs from that of site 0; "
-                                    "nothing was applied",
-                                    s_.round.value, differing));
+            return stop(
+                fmt::format("round {}: the result of site {} differs from that of site 0; "
+                            "nothing was applied",
+                            s_.round.value, differing));
         }
         const Commit commit{.round = s_.round, .result = first};
         s_.round = Round(s_.round.value + 1);

@@ -1,12 +1,13 @@
 // What a coordinator decides: who is in the run, when a round begins, and whether its result holds.
 //
-// A pure function of state, event and time: no socket, no clock, no wait. coordinator_driver.hpp puts
-// sockets around it; tests put scripted events around it.
+// A pure function of state, event and time: no socket, no clock, no wait. coordinator_driver.hpp
+// puts sockets around it; tests put scripted events around it.
 //
-//   joining --all HELLO--> barrier --all READY, same anchor--> exchange --all VOTE, same result--> barrier
+//   joining --all HELLO--> barrier --all READY, same anchor--> exchange --all VOTE, same result-->
+//   barrier
 //
-// Whatever breaks this (a site silent or standing still, hashes that differ, a site that leaves early)
-// ends the run: everyone is told STOP with one line that names who is to blame.
+// Whatever breaks this (a site silent or standing still, hashes that differ, a site that leaves
+// early) ends the run: everyone is told STOP with one line that names who is to blame.
 #pragma once
 
 #include <chrono>
@@ -24,8 +25,8 @@ namespace isthmus::outer {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// Time went by. Given after everything that has arrived, so that a process that was itself suspended
-/// hears the others before it judges them.
+/// Time went by. Given after everything that has arrived, so that a process that was itself
+/// suspended hears the others before it judges them.
 struct Tick {};
 /// Ctrl-C, or another wish to end the run early.
 struct Quit {

@@ -116,14 +116,19 @@ class Step {
     void say_again() {
         s_.next_beat = now_ + s_.budget.beat();
         switch (s_.phase) {
-            case Phase::kJoining: return say(s_.hello);
+            case Phase::kJoining:
+                return say(s_.hello);
             case Phase::kReady:
                 return say(Ready{.round = s_.round, .anchor = s_.anchor, .samples = s_.samples});
-            case Phase::kVoted: return say(Vote{.round = s_.round, .result = s_.result});
-            case Phase::kLeaving: return say(Leave{});
+            case Phase::kVoted:
+                return say(Vote{.round = s_.round, .result = s_.result});
+            case Phase::kLeaving:
+                return say(Leave{});
             case Phase::kTraining:
-            case Phase::kExchange: return say(Beat{s_.progress});
-            case Phase::kEnded: return;
+            case Phase::kExchange:
+                return say(Beat{s_.progress});
+            case Phase::kEnded:
+                return;
         }
     }
 

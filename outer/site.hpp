@@ -1,9 +1,11 @@
 // What a site does between its inner steps: join, meet, vote, apply, leave. The counterpart of
 // coordinator.hpp, and pure like it.
 //
-//   joining --START--> training --cut--> ready --BEGIN--> exchange --result--> voted --COMMIT--> training
+//   joining --START--> training --cut--> ready --BEGIN--> exchange --result--> voted --COMMIT-->
+//   training
 //
-// Nothing is applied without COMMIT. Whoever waits for an answer says its own message again at every beat.
+// Nothing is applied without COMMIT. Whoever waits for an answer says its own message again at
+// every beat.
 #pragma once
 
 #include <cstdint>
@@ -57,12 +59,12 @@ struct SiteState {
     SiteId self;
     Budget budget;
     Hello hello;
-    Round round;           ///< rounds applied
-    StateHash anchor{};    ///< after them
+    Round round;         ///< rounds applied
+    StateHash anchor{};  ///< after them
     std::uint64_t samples = 0;
-    StateHash result{};    ///< voted for
+    StateHash result{};  ///< voted for
     std::uint64_t progress = 0;
-    TimePoint heard;       ///< of the coordinator; start while joining
+    TimePoint heard;  ///< of the coordinator; start while joining
     TimePoint next_beat;
 };
 
