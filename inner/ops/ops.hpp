@@ -181,12 +181,13 @@ class Ops {
 
     /// a[R, F] = silu(g) * u with gu[R, 2F] = (g | u) (arXiv:2002.05202). All E.
     virtual void swiglu(Stream, const Tensor& gu, const Tensor& a) = 0;
-    /// dgu from da; also rewrites a (recomputed, so that the forward need not keep it). dgu may alias gu.
+    /// dgu from da; also rewrites a (recomputed, so that the forward need not keep it). dgu may alias
+    /// gu, a may alias da.
     virtual void swiglu_backward(Stream, const Tensor& gu, const Tensor& da, const Tensor& dgu,
                                  const Tensor& a) = 0;
     /// a = gelu_tanh(u) (arXiv:1606.08415, tanh form). All E.
     virtual void gelu(Stream, const Tensor& u, const Tensor& a) = 0;
-    /// du from da; also rewrites a. du may alias u.
+    /// du from da; also rewrites a. du may alias u, a may alias da.
     virtual void gelu_backward(Stream, const Tensor& u, const Tensor& da, const Tensor& du,
                                const Tensor& a) = 0;
 
