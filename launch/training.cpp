@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "inner/engine.hpp"
 #include "launch/doctor.hpp"
 #include "launch/gemm_rate.hpp"
 #include "launch/hugging_face_folder.hpp"
@@ -68,9 +69,8 @@ std::string by_group(const inner::MemoryReport& report) {
 
 /// All sites of one machine measure at once, and each then sees its share of it.
 double measured_gemm_rate(const RunConfig& config) {
-    const auto ops = inner::make_cpu_ops(cpu_options(config.train));
-    const auto dtype = config.train.dtype == "bf16" ? inner::DType::kBF16 : inner::DType::kF32;
-    return gemm_rate(*ops, dtype);
+    const auto ops = inner::make_ops(config.train);
+    return gemm_rate(*ops, inner::compute_type(config.train));
 }
 
 void describe_start(Log& log, const RunConfig& config, inner::Trainer& trainer,
@@ -98,8 +98,6 @@ void require_memory(std::int64_t needed_bytes, std::optional<std::int64_t> avail
 
 void check_before_start(CommandContext& context, const RunConfig& config, std::int64_t sites_here) {
     config.require_data();
-    require_dtype(config.train);
-    static_cast<void>(cpu_options(config.train));
     check_data(config, *inner::TokenFile::open(context.files, config.data));
     check_memory(config, sites_here);
 }
