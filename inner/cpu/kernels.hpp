@@ -7,6 +7,7 @@
 #pragma once
 
 #include "inner/cpu/cpu_ops.hpp"
+#include "inner/cpu/kernels/attention.hpp"
 #include "inner/cpu/kernels/norm.hpp"
 
 namespace isthmus::inner {
@@ -15,6 +16,7 @@ namespace isthmus::inner {
 template <class E>
 struct TypedKernels {
     NormKernels<E> norm;
+    AttentionKernels<E> attention;
 };
 
 struct Kernels {
