@@ -16,6 +16,7 @@ static_assert(std::endian::native == std::endian::little, "tensors travel as lit
 
 class ByteWriter {
   public:
+    void reserve(std::size_t bytes) { data_.reserve(bytes); }
     void u16(std::uint16_t v) { integer(v); }
     void u32(std::uint32_t v) { integer(v); }
     void u64(std::uint64_t v) { integer(v); }

@@ -89,8 +89,8 @@ Result<Message> decode_as(std::uint16_t kind, std::span<const std::byte> payload
         Reader reader{ByteReader(payload)};
         fields(reader, message);
         if (!reader.in.complete()) {
-            return Error{fmt::format("message refused: {} bytes do not make kind {}",
-                                     payload.size(), kind)};
+            return Error{
+                fmt::format("message refused: {} bytes do not make kind {}", payload.size(), kind)};
         }
         return Message(std::move(message));
     }

@@ -1,7 +1,7 @@
 // What coordinator and sites say to each other: plain records, each one frame on the wire.
 //
-// A meeting, seen from a site: READY -> BEGIN -> (exchange) -> VOTE -> COMMIT. Every message may come
-// twice: whoever waits for an answer says its own again at every beat.
+// A meeting, seen from a site: READY -> BEGIN -> (exchange) -> VOTE -> COMMIT. Every message may
+// come twice: whoever waits for an answer says its own again at every beat.
 #pragma once
 
 #include <array>
@@ -25,11 +25,12 @@ using Endpoints = std::vector<std::string>;
 
 /// Site: I am here, this is what I hold. Answered by Start.
 struct Hello {
-    std::uint64_t incarnation = 0;  ///< random for each process: tells a restarted site from a repeated message
+    std::uint64_t incarnation =
+        0;  ///< random for each process: tells a restarted site from a repeated message
     std::uint64_t config_hash = 0;
-    std::uint64_t elements = 0;     ///< fp32 elements of all fragments
+    std::uint64_t elements = 0;  ///< fp32 elements of all fragments
     StateHash state{};
-    Endpoints listens;              ///< [peer] is where this site hears that peer
+    Endpoints listens;  ///< [peer] is where this site hears that peer
 };
 /// Coordinator: everyone is here.
 struct Start {
@@ -72,8 +73,7 @@ struct Beat {
     std::uint64_t progress = 0;
 };
 
-using Message =
-    std::variant<Hello, Start, Ready, Begin, Vote, Commit, Leave, Farewell, Stop, Beat>;
+using Message = std::variant<Hello, Start, Ready, Begin, Vote, Commit, Leave, Farewell, Stop, Beat>;
 
 /// Kinds of frames: a Message's index, and one for data between sites (exchange.hpp).
 inline constexpr std::uint16_t kDataKind = std::variant_size_v<Message>;

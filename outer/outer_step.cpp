@@ -1,5 +1,5 @@
-// Compiled with -ffp-contract=off (outer/CMakeLists.txt): a fused multiply-add rounds once where other
-// processors round twice.
+// Compiled with -ffp-contract=off (outer/CMakeLists.txt): a fused multiply-add rounds once where
+// other processors round twice.
 #include "outer/outer_step.hpp"
 
 #include <sodium.h>
