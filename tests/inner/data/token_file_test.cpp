@@ -123,6 +123,7 @@ TEST_F(TokenFileTest, EveryLengthButItsOwnIsRefused) {
 }
 
 TEST_F(TokenFileTest, EachFlippedHeaderByteIsRefused) {
+    text_ = sample_text(3000);
     std::string bytes = get(make());
     for (std::size_t i = 0; i < kTokenHeaderBytes; i = i < 160 ? i + 1 : i + 97) {
         bytes[i] = static_cast<char>(bytes[i] ^ 0x10);
@@ -133,6 +134,7 @@ TEST_F(TokenFileTest, EachFlippedHeaderByteIsRefused) {
 
 // A header that lies with a right checksum must not lead to allocations or reads beyond the file.
 TEST_F(TokenFileTest, LyingHeadersAreRefused) {
+    text_ = sample_text(3000);
     const std::string bytes = get(make());
     const struct {
         std::size_t at;

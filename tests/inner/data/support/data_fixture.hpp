@@ -33,9 +33,13 @@ inline std::string gzip(const std::string& text) {
     return out;
 }
 
+/// With a checksum, as the zstd program writes.
 inline std::string zstd(const std::string& text) {
     std::string out(ZSTD_compressBound(text.size()), '\0');
-    out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
+    const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(ZSTD_createCCtx(),
+                                                                       &ZSTD_freeCCtx);
+    ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
+    out.resize(ZSTD_compress2(context.get(), out.data(), out.size(), text.data(), text.size()));
     return out;
 }
 
