@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/error.hpp"
 #include "inner/ops/buffer_plan.hpp"
 
 namespace isthmus::launch {
@@ -59,35 +58,6 @@ double gemm_rate(inner::Ops& ops, inner::DType dtype, double budget_seconds) {
         best = std::min(best, std::chrono::duration<double>(Clock::now() - before).count());
     } while (std::chrono::duration<double>(Clock::now() - start).count() < budget_seconds);
     return 2.0 * kSide * kSide * kSide / std::max(best, 1e-9);
-}
-
-inner::CpuOptions cpu_options(const inner::TrainConfig& train) {
-    const inner::CpuFeatures cpu = inner::detect_cpu();
-    inner::CpuOptions options;
-    options.threads = train.threads > 0 ? static_cast<int>(train.threads) : std::max(1, cpu.cores);
-    options.emulate_bf16 = train.emulate_bf16;
-    options.instruction_set = cpu.best;
-    if (train.instruction_set != "auto") {
-        using inner::InstructionSet;
-        for (auto set : {InstructionSet::kBaseline, InstructionSet::kAvx2, InstructionSet::kAvx512})
-            if (train.instruction_set == inner::to_string(set)) options.instruction_set = set;
-        if (options.instruction_set > cpu.best) {
-            throw fatal(ExitCode::kResources,
-                        "train.instruction_set = \"{}\" is beyond this processor ({}): set "
-                        "\"auto\" or \"{}\"",
-                        train.instruction_set, cpu.model_name, inner::to_string(cpu.best));
-        }
-    }
-    return options;
-}
-
-void require_dtype(const inner::TrainConfig& train) {
-    if (train.dtype != "bf16" || train.emulate_bf16 || inner::cpu_has_bf16()) return;
-    throw fatal(
-        ExitCode::kResources,
-        "train.dtype = \"bf16\": this processor ({}) has no bf16 instructions (AVX-512 BF16 "
-        "or AMX), and emulated it is slower than fp32: set train.dtype = \"fp32\"",
-        inner::detect_cpu().model_name);
 }
 
 }  // namespace isthmus::launch

@@ -17,11 +17,13 @@ constexpr double kSmoothing = 0.05;
 }  // namespace
 
 std::string with_commas(std::int64_t value) {
-    std::string digits = fmt::format("{}", value);
-    const std::int64_t first = value < 0 ? 1 : 0;
-    for (auto at = static_cast<std::int64_t>(digits.size()) - 3; at > first; at -= 3)
-        digits.insert(static_cast<std::size_t>(at), ",");
-    return digits;
+    const std::string digits = fmt::format("{}", value);
+    std::string out;
+    for (std::size_t i = 0; i < digits.size(); ++i) {
+        if (i > 0 && (digits.size() - i) % 3 == 0 && digits[i - 1] != '-') out += ',';
+        out += digits[i];
+    }
+    return out;
 }
 
 std::string human_duration(double seconds) {

@@ -2,15 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-#include <cstdio>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "inner/engine.hpp"
 #include "launch/doctor.hpp"
 #include "launch/gemm_rate.hpp"
 #include "launch/hugging_face_folder.hpp"
 #include "launch/machine.hpp"
+#include "launch/progress.hpp"
 #include "launch/run_folder.hpp"
 #include "launch/training_loop.hpp"
 
@@ -54,26 +55,22 @@ void check_data(const RunConfig& config, const inner::TokenFile& tokens) {
     }
 }
 
-void check_memory(Log& log, const RunConfig& config) {
+void check_memory(const RunConfig& config, std::int64_t sites_here) {
     const auto report = inner::Trainer::predict(config.model, config.train, config.optim);
-    std::string groups;
+    require_memory(report.arena_bytes * sites_here, available_memory_bytes());
+}
+
+std::string by_group(const inner::MemoryReport& report) {
+    std::string text;
     for (const auto& [group, bytes] : report.groups)
-        groups += fmt::format("{}{} {}", groups.empty() ? "" : ", ", group, human_bytes(bytes));
-    log.info("memory: {} planned ({})", human_bytes(report.arena_bytes), groups);
-    const auto available = available_memory_bytes();
-    if (available && report.arena_bytes > *available) {
-        throw fatal(ExitCode::kResources,
-                    "this run needs {} of memory and {} are available: lower train.batch or "
-                    "train.sequence, set train.recompute = true, or choose a smaller model",
-                    human_bytes(report.arena_bytes), human_bytes(*available));
-    }
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", group, human_bytes(bytes));
+    return text;
 }
 
 /// All sites of one machine measure at once, and each then sees its share of it.
 double measured_gemm_rate(const RunConfig& config) {
-    const auto ops = inner::make_cpu_ops(cpu_options(config.train));
-    const auto dtype = config.train.dtype == "bf16" ? inner::DType::kBF16 : inner::DType::kF32;
-    return gemm_rate(*ops, dtype);
+    const auto ops = inner::make_ops(config.train);
+    return gemm_rate(*ops, inner::compute_type(config.train));
 }
 
 void describe_start(Log& log, const RunConfig& config, inner::Trainer& trainer,
@@ -83,20 +80,32 @@ void describe_start(Log& log, const RunConfig& config, inner::Trainer& trainer,
     log.info("data: {}, {} training tokens ({}), {} tokens a step", config.data,
              with_commas(static_cast<std::int64_t>(info.train_tokens)), info.tokenizer,
              with_commas(config.tokens_per_step()));
+    log.info("memory: {} planned ({})", human_bytes(trainer.memory().arena_bytes),
+             by_group(trainer.memory()));
     log.info("device: {}, {:.0f} GFLOP/s in a big {} GEMM", trainer.device(), rate / 1e9,
              config.train.dtype);
 }
 
 }  // namespace
 
+void require_memory(std::int64_t needed_bytes, std::optional<std::int64_t> available_bytes) {
+    if (!available_bytes || needed_bytes <= *available_bytes) return;
+    throw fatal(ExitCode::kResources,
+                "this run needs {} of memory and {} are available: lower train.batch or "
+                "train.sequence, set train.recompute = true, or choose a smaller model",
+                human_bytes(needed_bytes), human_bytes(*available_bytes));
+}
+
+void check_before_start(CommandContext& context, const RunConfig& config, std::int64_t sites_here) {
+    config.require_data();
+    check_data(config, *inner::TokenFile::open(context.files, config.data));
+    check_memory(config, sites_here);
+}
+
 TrainingResult train_here(CommandContext& context, const TrainingJob& job) {
     const RunConfig& config = job.config;
-    config.require_data();
-    require_dtype(config.train);
+    check_before_start(context, config, 1);
     const auto tokens = inner::TokenFile::open(context.files, config.data);
-    check_data(config, *tokens);
-    check_memory(context.log, config);
-
     RunConfig resolved = config;
     write_run_file(context.files, job.folder / kConfigName,
                    dump_config(describe_of(resolved), true));

@@ -44,6 +44,14 @@ struct TrainingResult {
     std::int64_t peak_bytes = 0;
 };
 
+/// What can be known to fail before anything is allocated or written: no data, ids beyond the
+/// vocabulary, text shorter than a sequence, bf16 or an instruction set that this processor lacks,
+/// memory. ERRORS  throws Fatal(kUsage, kInput or kResources).
+void check_before_start(CommandContext&, const RunConfig&, std::int64_t sites_here);
+
+/// ERRORS  throws Fatal(kResources), with both figures, when the need is beyond what is available.
+void require_memory(std::int64_t needed_bytes, std::optional<std::int64_t> available_bytes);
+
 /// ERRORS  throws Fatal: kInput (data), kResources (memory, disk, processor), kDiverged, and what
 /// hooks throw. When interrupted it returns; the caller says so and exits.
 TrainingResult train_here(CommandContext&, const TrainingJob&);

@@ -33,7 +33,8 @@ struct CpuOptions {
 /// ERRORS  throws Fatal(kResources) when the instruction set is beyond this processor.
 std::unique_ptr<Ops> make_cpu_ops(const CpuOptions&);
 
-/// Whether bf16 GEMMs run in hardware here. When false and not emulated, bf16 is refused by the trainer.
+/// Whether bf16 GEMMs run in hardware here. When false and not emulated, bf16 is refused by the
+/// trainer.
 bool cpu_has_bf16();
 
 }  // namespace isthmus::inner
