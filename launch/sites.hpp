@@ -8,12 +8,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/files.hpp"
 #include "base/log.hpp"
-#include "inner/trainer.hpp"
+#include "launch/training.hpp"
 #include "outer/config.hpp"
 
 namespace isthmus::launch {
@@ -35,20 +36,33 @@ struct SiteRun {
     SiteId site;
     Path run_folder;                ///< of the whole run: where the coordinator's address stands
     std::int64_t steps = 0;         ///< inner steps in all
+    std::int64_t micro_batch = 1;   ///< samples (train.batch)
     std::uint64_t config_hash = 0;  ///< of everything that must be equal at all sites
     std::function<bool()> stop;
-    std::function<void(const inner::StepReport&)> on_step;  ///< after each step, may be empty
     /// After each meeting, with the hash of the parameters that every site now holds; may be empty.
-    std::function<void(Round, const std::string& hash)> on_round;
+    std::function<void(Round, const std::string& hash)> on_round = {};
 };
-/// Trains to the last step and meets the other sites on the way; at the end all hold the same bits.
-/// REQUIRES the trainer draws its samples from site_samples().
-/// ERRORS throws Fatal(kPeerLost) naming who was lost, Fatal(kInterrupted) after telling the
-/// others.
-void run_site(const SiteRun&, inner::Trainer&, FileSystem&, Log&);
 
-/// For Trainer::create: the samples of one site of `outer.sites`, by micro-batches of `batch`.
-inner::NextSamples site_samples(const outer::OuterConfig&, SiteId, std::int64_t batch);
+/// A site's part in the run, as hooks of its training loop: it takes the site's share of the
+/// samples, joins before the first step, meets the others every H steps and after the last, and
+/// leaves at the end; then all sites hold the same bits. THREAD  the training thread.
+class SiteMeeting {
+  public:
+    SiteMeeting(SiteRun, FileSystem&, Log&);
+    /// A site that goes without having ended its run tells the others so, and that ends theirs.
+    ~SiteMeeting();
+    SiteMeeting(const SiteMeeting&) = delete;
+    SiteMeeting& operator=(const SiteMeeting&) = delete;
+
+    /// They hold on to this object.
+    /// ERRORS they throw Fatal(kPeerLost) naming who was lost, Fatal(kInterrupted) when `stop` came
+    /// while waiting for others, Fatal(kUsage) when outer.sites and the site's number contradict.
+    TrainingHooks hooks();
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
 
 struct SupervisedRun {
     outer::OuterConfig outer;

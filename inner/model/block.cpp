@@ -124,7 +124,8 @@ BlockScratch Block::declare_scratch(BufferPlan& plan, BatchShape shape, Lifetime
     s.linear_workspace = make("linear workspace", DType::kF32, 1, floats(linear));
     std::int64_t norm = ops_.norm_workspace_floats(rows, d);
     if (config_.qk_norm)
-        norm = std::max(norm, ops_.norm_workspace_floats(rows * config_.num_heads, config_.head_dim));
+        norm =
+            std::max(norm, ops_.norm_workspace_floats(rows * config_.num_heads, config_.head_dim));
     s.norm_workspace = make("norm workspace", DType::kF32, 1, norm);
     return s;
 }
@@ -200,12 +201,19 @@ void Block::forward(Stream stream, const BlockWeights& w, const BlockActivations
                     bool with_output, std::int64_t first_position, const Attend* attend) const {
     const std::int64_t rows = shape.rows();
     const auto eps = static_cast<float>(config_.norm_eps);
-    NormForwardArgs norm{x, add, add ? a.x1.first(rows) : Tensor{}, w.norm1, w.norm1_bias, eps,
-                         a.h1.first(rows), a.mean1.floats(), a.rstd1.floats()};
+    NormForwardArgs norm{x,
+                         add,
+                         add ? a.x1.first(rows) : Tensor{},
+                         w.norm1,
+                         w.norm1_bias,
+                         eps,
+                         a.h1.first(rows),
+                         a.mean1.floats(),
+                         a.rstd1.floats()};
     ops_.norm(stream, norm);
     mix(stream, w, a, s, shape, first_position, attend);
     norm = {a.x1.first(rows), s.out.first(rows), a.x2.first(rows), w.norm2, w.norm2_bias, eps,
-            a.h2.first(rows), a.mean2.floats(), a.rstd2.floats()};
+            a.h2.first(rows), a.mean2.floats(),  a.rstd2.floats()};
     ops_.norm(stream, norm);
     const Tensor up = a.up.first(rows);
     ops_.linear(stream, a.h2.first(rows), w.up, w.up_bias, up);
@@ -236,8 +244,15 @@ void Block::backward_ffn(Stream stream, const BlockWeights& w, const BlockGradie
     ops_.linear_input_gradient(stream, dup, w.up, dnorm);
     ops_.linear_weight_gradient(stream, dup, a.h2.first(rows), g.up, g.up_bias, accumulate,
                                 workspace);
-    NormBackwardArgs norm{dnorm, a.x2.first(rows), w.norm2, a.mean2.floats(), a.rstd2.floats(), dx,
-                          dx_low.data == dx.data ? Tensor{} : dx_low, g.norm2, g.norm2_bias,
+    NormBackwardArgs norm{dnorm,
+                          a.x2.first(rows),
+                          w.norm2,
+                          a.mean2.floats(),
+                          a.rstd2.floats(),
+                          dx,
+                          dx_low.data == dx.data ? Tensor{} : dx_low,
+                          g.norm2,
+                          g.norm2_bias,
                           s.norm_workspace.floats()};
     ops_.norm_backward(stream, norm);
 }
@@ -265,8 +280,15 @@ void Block::backward_attention(Stream stream, const BlockWeights& w, const Block
     ops_.linear_input_gradient(stream, dqkv, w.qkv, dnorm);
     ops_.linear_weight_gradient(stream, dqkv, a.h1.first(rows), g.qkv, g.qkv_bias, accumulate,
                                 workspace);
-    NormBackwardArgs norm{dnorm, a.x1.first(rows), w.norm1, a.mean1.floats(), a.rstd1.floats(), dx,
-                          dx_low.data == dx.data ? Tensor{} : dx_low, g.norm1, g.norm1_bias,
+    NormBackwardArgs norm{dnorm,
+                          a.x1.first(rows),
+                          w.norm1,
+                          a.mean1.floats(),
+                          a.rstd1.floats(),
+                          dx,
+                          dx_low.data == dx.data ? Tensor{} : dx_low,
+                          g.norm1,
+                          g.norm1_bias,
                           s.norm_workspace.floats()};
     ops_.norm_backward(stream, norm);
 }

@@ -1,9 +1,10 @@
 // One transformer block: explicit forward and hand-derived backward over the op contract.
 //
-//   forward    x1 = x + add;  h1 = norm(x1);  qkv = h1 Wqkv;  [q/k norm];  rope;  att = attention(qkv)
+//   forward    x1 = x + add;  h1 = norm(x1);  qkv = h1 Wqkv;  [q/k norm];  rope;  att =
+//   attention(qkv)
 //              x2 = x1 + att Wo;  h2 = norm(x2);  u = h2 Wup;  a = activation(u);  out = a Wdown
-// The block's result is the pair (x2, out): the next norm adds the two in its own pass, so that the residual
-// stream is read and written once. The stream is fp32 whatever the compute type.
+// The block's result is the pair (x2, out): the next norm adds the two in its own pass, so that the
+// residual stream is read and written once. The stream is fp32 whatever the compute type.
 #pragma once
 
 #include <functional>
@@ -67,9 +68,9 @@ struct BlockActivations {
 
 /// Scratch that blocks take turns with.
 struct BlockScratch {
-    Slot out;                                        ///< E [R, d]: attention_out's and down's output
-    Slot activated;                                  ///< E [R, f]
-    Slot dup, dqkv, dnorm, dattention;               ///< backward only
+    Slot out;                           ///< E [R, d]: attention_out's and down's output
+    Slot activated;                     ///< E [R, f]
+    Slot dup, dqkv, dnorm, dattention;  ///< backward only
     Slot attention_workspace, linear_workspace, norm_workspace;  ///< bytes / floats
     void bind(const BufferPlan&, const Arena&);
 };
@@ -87,14 +88,14 @@ class Block {
     /// Replaces attention over the block's own keys (generation reads a cache instead).
     using Attend = std::function<void(const BlockActivations&, BatchShape)>;
 
-    /// x1 = x + add (add null: x1 holds x already), then the rest. scratch.out gets the block's output;
-    /// `with_output` false stops before the down projection (recomputation).
+    /// x1 = x + add (add null: x1 holds x already), then the rest. scratch.out gets the block's
+    /// output; `with_output` false stops before the down projection (recomputation).
     void forward(Stream, const BlockWeights&, const BlockActivations&, const BlockScratch&,
                  BatchShape, const Tensor& x, const Tensor& add, bool with_output,
                  std::int64_t first_position = 0, const Attend* attend = nullptr) const;
 
-    /// dx [R, d] fp32 holds the gradient of the block's output on entry, of its input on exit; `dx_low` is
-    /// its rounded copy (the same tensor when E is fp32).
+    /// dx [R, d] fp32 holds the gradient of the block's output on entry, of its input on exit;
+    /// `dx_low` is its rounded copy (the same tensor when E is fp32).
     void backward(Stream, const BlockWeights&, const BlockGradients&, const BlockActivations&,
                   const BlockScratch&, BatchShape, const Tensor& dx, const Tensor& dx_low,
                   bool accumulate) const;

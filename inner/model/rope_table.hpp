@@ -15,9 +15,10 @@ struct RopeTable {
 /// frequency_i = theta^(-2i/head_dim) (arXiv:2104.09864), then by rope_scaling:
 ///   none    unchanged
 ///   linear  divided by rope_factor (arXiv:2306.15595)
-///   llama3  wavelengths beyond original_context / low_freq_factor divided by rope_factor, those under
-///           original_context / high_freq_factor kept, between them a linear blend (arXiv:2407.21783;
-///           same arithmetic as Hugging Face's "llama3" rope type)
+///   llama3  wavelengths beyond original_context / low_freq_factor divided by rope_factor, those
+///   under
+///           original_context / high_freq_factor kept, between them a linear blend
+///           (arXiv:2407.21783; same arithmetic as Hugging Face's "llama3" rope type)
 RopeTable make_rope_table(const ModelConfig&);
 
 }  // namespace isthmus::inner

@@ -5,9 +5,9 @@
 namespace isthmus::inner {
 namespace {
 
-/// Rows of a chunk of logits: about 4 MiB of fp32, so that small vocabularies stay in cache, but never
-/// under 128 rows (each chunk reads and writes the output matrix's gradient once), and never all rows of a
-/// batch worth splitting.
+/// Rows of a chunk of logits: about 4 MiB of fp32, so that small vocabularies stay in cache, but
+/// never under 128 rows (each chunk reads and writes the output matrix's gradient once), and never
+/// all rows of a batch worth splitting.
 std::int64_t head_chunk_rows(std::int64_t rows, std::int64_t vocab) {
     const std::int64_t cached = (std::int64_t{1} << 20) / vocab;
     const std::int64_t wanted = std::max<std::int64_t>(128, cached / 64 * 64);
@@ -66,15 +66,16 @@ void Transformer::declare(BufferPlan& plan) {
     if (!training) return;
     final_rstd_ = make("final rstd", "activations", DType::kF32, rows, 1, {head, head});
     if (options_.compute != DType::kF32) {
-        dlogits_ = make("dlogits", "head", options_.compute, head_rows_, config_.vocab, {head, head});
+        dlogits_ =
+            make("dlogits", "head", options_.compute, head_rows_, config_.vocab, {head, head});
         dx_low_ = make("dx low", "scratch", options_.compute, rows, d, {head, last});
     }
     dhidden_ = make("dhidden", "head", options_.compute, rows, d, {head, head});
     dx_ = make("dx", "scratch", DType::kF32, rows, d, {head, last});
     const std::int64_t workspace =
         ops_.linear_workspace_bytes(head_rows_, config_.vocab, d, options_.compute);
-    head_workspace_ = make("head workspace", "head", DType::kF32, 1, (workspace + 3) / 4,
-                           {head, head});
+    head_workspace_ =
+        make("head workspace", "head", DType::kF32, 1, (workspace + 3) / 4, {head, head});
 }
 
 void Transformer::bind(const BufferPlan& plan, const Arena& arena) {
@@ -107,8 +108,7 @@ void Transformer::bind_ends() {
     if (!training) return;
     ends_.token_gradient = first.matrix_gradient("token");
     if (config_.is_gpt2()) ends_.position_gradient = first.matrix_gradient("position");
-    ends_.output_gradient =
-        tied ? ends_.token_gradient : last.matrix_gradient("output.weight");
+    ends_.output_gradient = tied ? ends_.token_gradient : last.matrix_gradient("output.weight");
     ends_.norm_gradient = last.vector_gradient("norm.weight");
     ends_.norm_bias_gradient = last.vector_gradient("norm.bias");
 }
@@ -119,7 +119,8 @@ void Transformer::zero_gradients(Stream stream) {
         for (const View& view : unit.unit().views) {
             const bool embedding = &unit == &units_.front();
             const bool written_by_gemm =
-                view.dims.size() == 2 && (!embedding || (config_.tied_head && view.name == "embedding.token"));
+                view.dims.size() == 2 &&
+                (!embedding || (config_.tied_head && view.name == "embedding.token"));
             if (!written_by_gemm)
                 ops_.fill(stream,
                           unit.gradients().subspan(static_cast<std::size_t>(view.offset),
@@ -174,7 +175,8 @@ double Transformer::head(Stream stream, const MicroBatch& batch, bool train, flo
         const std::int64_t count = std::min(head_rows_, rows - row);
         const Tensor hidden = hidden_.tensor.row_range(row, count), logits = logits_.first(count);
         ops_.linear(stream, hidden, ends_.output, nullptr, logits);
-        CrossEntropyArgs loss{logits, batch.targets + row, gradient_scale, losses_.floats() + row, {}};
+        CrossEntropyArgs loss{
+            logits, batch.targets + row, gradient_scale, losses_.floats() + row, {}};
         if (train) loss.dlogits = dlogits_ ? dlogits_.first(count) : logits;
         ops_.cross_entropy(stream, loss);
         if (!train) continue;

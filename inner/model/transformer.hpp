@@ -1,9 +1,9 @@
-// The whole model over the op contract: embedding, blocks, head with loss. Forward and backward are explicit;
-// every buffer is declared before the first step.
+// The whole model over the op contract: embedding, blocks, head with loss. Forward and backward are
+// explicit; every buffer is declared before the first step.
 //
 // Phases of a step, in which buffers live (L blocks):
-//   0 embedding | 1 + l forward of block l | L + 1 head, forward and backward | 2 L + 1 - l backward of
-//   block l | 2 L + 2 embedding's backward
+//   0 embedding | 1 + l forward of block l | L + 1 head, forward and backward | 2 L + 1 - l
+//   backward of block l | 2 L + 2 embedding's backward
 #pragma once
 
 #include <cstdint>
@@ -26,20 +26,22 @@ struct MicroBatch {
 
 struct TransformerOptions {
     DType compute = DType::kF32;
-    BatchShape shape;           ///< the largest micro-batch
-    bool training = true;       ///< false: forward only, activations of one block at a time
+    BatchShape shape;      ///< the largest micro-batch
+    bool training = true;  ///< false: forward only, activations of one block at a time
     bool recompute = false;
 };
 
 class Transformer {
   public:
     /// Declares all buffers in `plan`. The references must outlive the object.
-    Transformer(const ModelConfig&, const Layout&, const TransformerOptions&, Ops&, BufferPlan& plan);
+    Transformer(const ModelConfig&, const Layout&, const TransformerOptions&, Ops&,
+                BufferPlan& plan);
 
     void bind(const BufferPlan&, const Arena&);
 
-    /// Sum of the losses (nats) of the counted targets. Gradients of `gradient_scale` x that sum are added
-    /// to the units' gradients, or overwrite them when `accumulate` is false. REQUIRES training.
+    /// Sum of the losses (nats) of the counted targets. Gradients of `gradient_scale` x that sum
+    /// are added to the units' gradients, or overwrite them when `accumulate` is false. REQUIRES
+    /// training.
     double forward_backward(Stream, const MicroBatch&, float gradient_scale, bool accumulate,
                             UnitLifecycle&);
     /// Sum of the losses; no gradients.
@@ -55,8 +57,8 @@ class Transformer {
     Block& block() { return block_; }
     const RopeTable& rope() const { return rope_; }
 
-    /// The first and last units' parameters, looked up once: views are found by name, and a step must not
-    /// build strings.
+    /// The first and last units' parameters, looked up once: views are found by name, and a step
+    /// must not build strings.
     struct Ends {
         Tensor token, position, token_gradient, position_gradient;
         Weight output;
@@ -77,7 +79,8 @@ class Transformer {
     /// Embedding and blocks; leaves the final norm's output in hidden_.
     void run_forward(Stream, const MicroBatch&, UnitLifecycle&);
     void final_norm(Stream, std::int64_t rows);
-    /// The head in chunks of rows: loss, and with `train` dhidden_ and the output matrix's gradient.
+    /// The head in chunks of rows: loss, and with `train` dhidden_ and the output matrix's
+    /// gradient.
     double head(Stream, const MicroBatch&, bool train, float gradient_scale, bool accumulate);
     void run_backward(Stream, const MicroBatch&, bool accumulate, UnitLifecycle&);
     const BlockActivations& activations(std::int64_t layer) const;

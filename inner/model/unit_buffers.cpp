@@ -14,8 +14,8 @@ UnitBuffers::UnitBuffers(const Unit& unit, DType compute, bool training, const O
         if (view.dims.size() != 2 || view.name.find("position") != std::string::npos) continue;
         const std::int64_t bytes = ops.packed_bytes(view.dims[0], view.dims[1], compute);
         if (bytes > 0)
-            packed_.push_back({view.name, plan.add(view.name + " packed", "packed weights", bytes,
-                                                   kAlways)});
+            packed_.push_back(
+                {view.name, plan.add(view.name + " packed", "packed weights", bytes, kAlways)});
     }
 }
 
@@ -42,7 +42,9 @@ void UnitBuffers::repack(Ops& ops, Stream stream) {
         ops.pack(stream, weight(packed.view.substr(unit_->name.size() + 1)));
 }
 
-std::string UnitBuffers::full(const std::string& name) const { return unit_->name + "." + name; }
+std::string UnitBuffers::full(const std::string& name) const {
+    return unit_->name + "." + name;
+}
 
 const float* UnitBuffers::vector(const std::string& name) const {
     const View* view = unit_->find(full(name));

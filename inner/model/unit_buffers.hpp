@@ -12,7 +12,8 @@
 
 namespace isthmus::inner {
 
-/// One unit: fp32 master parameters and gradients, and with bf16 compute a rounded copy of the parameters.
+/// One unit: fp32 master parameters and gradients, and with bf16 compute a rounded copy of the
+/// parameters.
 class UnitBuffers {
   public:
     /// Declares the buffers. `training` false: no gradients.

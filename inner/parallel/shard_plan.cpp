@@ -12,11 +12,12 @@ ShardPlan::ShardPlan(std::vector<std::int64_t> boundaries) : boundaries_(std::mo
 }
 
 ShardPlan ShardPlan::balanced(std::int64_t count, std::int64_t grain, std::int64_t ranks) {
-    CHECK(count >= 0 && grain >= 1 && ranks >= 1, "count {}, grain {}, ranks {}", count, grain, ranks);
+    CHECK(count >= 0 && grain >= 1 && ranks >= 1, "count {}, grain {}, ranks {}", count, grain,
+          ranks);
     std::vector<std::int64_t> boundaries{0};
     for (std::int64_t rank = 1; rank < ranks; ++rank) {
-        const std::int64_t ideal = static_cast<std::int64_t>(
-            static_cast<__int128>(count) * rank / ranks);
+        const std::int64_t ideal =
+            static_cast<std::int64_t>(static_cast<__int128>(count) * rank / ranks);
         const std::int64_t at = std::min(count, (ideal + grain / 2) / grain * grain);
         boundaries.push_back(std::max(at, boundaries.back()));
     }

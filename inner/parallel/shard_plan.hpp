@@ -1,7 +1,8 @@
 // Where a unit's flat buffer is cut: one contiguous piece a rank, boundaries between grains.
 //
-// A plan is ragged: pieces differ in size, and may be empty. Only the plan knows the number of ranks; grains,
-// norms and digests are in unit coordinates, so that results do not depend on how the work was divided.
+// A plan is ragged: pieces differ in size, and may be empty. Only the plan knows the number of
+// ranks; grains, norms and digests are in unit coordinates, so that results do not depend on how
+// the work was divided.
 #pragma once
 
 #include <cstdint>

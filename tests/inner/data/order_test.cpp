@@ -26,7 +26,8 @@ TEST(DataOrder, EveryEpochVisitsEveryWindowOnce) {
             counts.push_back((std::uint64_t{1} << bits) + static_cast<std::uint64_t>(off));
     for (const std::uint64_t count : counts) {
         const DataOrder order(count, 7);
-        for (const std::uint64_t epoch : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{12345}}) {
+        for (const std::uint64_t epoch :
+             {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{12345}}) {
             std::vector<int> seen(count);
             for (const std::uint64_t window : epoch_order(order, epoch)) {
                 ASSERT_LT(window, count);
@@ -61,8 +62,8 @@ TEST(DataOrder, NeverChangesBetweenBuilds) {
     EXPECT_EQ(first, (std::vector<std::uint64_t>{GOLDEN}));
 }
 
-// Over many epochs each window comes at each place equally often. The statistic has 15 * 15 degrees of
-// freedom: mean 225, deviation 21; the bound is five deviations off, and the seeds are fixed.
+// Over many epochs each window comes at each place equally often. The statistic has 15 * 15 degrees
+// of freedom: mean 225, deviation 21; the bound is five deviations off, and the seeds are fixed.
 TEST(DataOrder, PlacesAreUniform) {
     constexpr std::uint64_t kWindows = 16, kEpochs = 4000;
     const DataOrder order(kWindows, 3);
@@ -78,7 +79,8 @@ TEST(DataOrder, PlacesAreUniform) {
     EXPECT_LT(chi_square, 225 + 5 * 21.3);
 }
 
-// Neighbours in the order are no neighbours in the file: the mean distance of two random windows is n/3.
+// Neighbours in the order are no neighbours in the file: the mean distance of two random windows is
+// n/3.
 TEST(DataOrder, NeighboursAreFarApart) {
     constexpr std::uint64_t kWindows = 100000;
     const auto windows = epoch_order(DataOrder(kWindows, 5), 0);
