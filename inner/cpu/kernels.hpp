@@ -8,6 +8,7 @@
 
 #include "inner/cpu/cpu_ops.hpp"
 #include "inner/cpu/kernels/activation.hpp"
+#include "inner/cpu/kernels/attention.hpp"
 #include "inner/cpu/kernels/flat.hpp"
 #include "inner/cpu/kernels/gemm.hpp"
 #include "inner/cpu/kernels/loss.hpp"
@@ -22,6 +23,7 @@ struct TypedKernels {
     ActivationKernels<E> activation;
     LossKernels<E> loss;
     ConvertKernels<E> convert;
+    AttentionKernels<E> attention;
 };
 
 struct Kernels {
