@@ -42,8 +42,9 @@ std::unique_ptr<ByteSource> plain_source(FileSystem&, const Path&, RetryPolicy);
 /// sizes.
 std::unique_ptr<ByteSource> gzip_source(std::unique_ptr<ByteSource> packed, const Path&);
 
-/// Zstandard of one or more frames (RFC 8878). Memory: the frame's window, at most 128 MiB; a frame
-/// that needs more is refused.
+/// Zstandard of one or more frames (RFC 8878), checked where a frame has a checksum (the zstd
+/// program adds one). Memory: the frame's window, at most 128 MiB; a frame that needs more is
+/// refused.
 std::unique_ptr<ByteSource> zstd_source(std::unique_ptr<ByteSource> packed, const Path&);
 
 }  // namespace isthmus::inner

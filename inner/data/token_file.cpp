@@ -74,14 +74,18 @@ class CheckedTokenFile final : public TokenFile {
         return Done{};
     }
 
-    Status verify(const std::function<void(std::uint64_t, std::uint64_t)>& progress) override {
+    Status verify(const std::function<void(std::uint64_t, std::uint64_t)>& progress,
+                  const std::function<bool()>& stop) override {
         for (std::uint64_t b = 0; b < header_.blocks(); ++b) {
+            if (stop && stop())
+                return Error{fmt::format("{}: stopped; {} of {} blocks were right", path_.string(),
+                                         b, header_.blocks())};
             if (Status status = load_block(b); !status) return status;
+            if (Status status = verify_ids(b); !status) return status;
             if (progress)
                 progress(std::min((b + 1) * header_.block_bytes, header_.payload_bytes()),
                          header_.payload_bytes());
         }
-        if (Status status = verify_ids(); !status) return status;
         return verify_documents();
     }
 
@@ -150,14 +154,18 @@ class CheckedTokenFile final : public TokenFile {
         return Done{};
     }
 
-    Status verify_ids() {
+    Status verify_ids(std::uint64_t block) {
+        const std::uint32_t width = header_.info.token_bytes;
         // Where every value of the token's width is in the vocabulary there is nothing to check.
-        if (header_.info.vocab >= std::uint64_t{1} << (8 * header_.info.token_bytes)) return Done{};
-        std::vector<std::int32_t> ids(kPieceBytes);
-        for (std::uint64_t first = 0; first < header_.info.tokens; first += ids.size()) {
-            const std::size_t count = std::min(ids.size(), header_.info.tokens - first);
-            Status status = read_tokens(first, std::span(ids).first(count));
-            if (!status) return status;
+        if (header_.info.vocab >= std::uint64_t{1} << (8 * width)) return Done{};
+        const std::uint64_t end =
+            std::min((block + 1) * header_.block_bytes / width, header_.info.tokens);
+        std::vector<std::int32_t> ids(kPieceBytes / width);
+        for (std::uint64_t first = block * header_.block_bytes / width; first < end;
+             first += ids.size()) {
+            const std::size_t count = std::min<std::uint64_t>(ids.size(), end - first);
+            if (Status status = read_tokens(first, std::span(ids).first(count)); !status)
+                return status;
         }
         return Done{};
     }

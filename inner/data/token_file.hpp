@@ -56,10 +56,11 @@ class TokenFile {
     /// The first token of documents [first, first + out.size()), counted over both splits.
     /// THREAD, REQUIRES, ERRORS  as read.
     virtual Status read_documents(std::uint64_t first, std::span<std::uint64_t> out) = 0;
-    /// Reads every byte: checksums, ids, and that the document index ascends from 0. Calls
-    /// progress(done_bytes, total_bytes) after each block. ERRORS names the first block that is
-    /// damaged.
-    virtual Status verify(const std::function<void(std::uint64_t, std::uint64_t)>& progress) = 0;
+    /// Reads every byte: checksums, ids, and that the document index ascends from 0. After each
+    /// block calls progress(done_bytes, total_bytes) and asks stop(); both may be empty. ERRORS
+    /// names the first block that is damaged, or says that it was stopped.
+    virtual Status verify(const std::function<void(std::uint64_t, std::uint64_t)>& progress,
+                          const std::function<bool()>& stop = {}) = 0;
 };
 
 inline constexpr const char* kTokenFileName = "tokens.isthmus";

@@ -1,8 +1,9 @@
-// A file system that fails when told to: the nth call of a kind, once, several times or from then on.
+// A file system that fails when told to: the nth call of a kind, once, several times or from then
+// on.
 //
 //   FaultyFiles files(*posix_files);
-//   files.fail({.op = FileOp::kRead, .nth = 3, .error = EIO});             // the third read from now
-//   files.fail({.op = FileOp::kAppend, .error = ENOSPC, .times = FaultyFiles::kForever});
+//   files.fail({.op = FileOp::kRead, .nth = 3, .error = EIO});             // the third read from
+//   now files.fail({.op = FileOp::kAppend, .error = ENOSPC, .times = FaultyFiles::kForever});
 #pragma once
 
 #include <fmt/core.h>
