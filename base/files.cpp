@@ -11,6 +11,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/descriptor.hpp"
+
 namespace isthmus {
 
 namespace {
@@ -19,22 +21,6 @@ Error failure(const Path& path, std::string_view doing, int error) {
     return Error{fmt::format("{}: {}: {} (errno {})", path.string(), doing,
                              std::generic_category().message(error), error)};
 }
-
-/// Owns a descriptor; a descriptor that is still open at the end is closed without a word.
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    ~Descriptor() {
-        if (fd_ >= 0) ::close(fd_);
-    }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    int get() const { return fd_; }
-    int release() { return std::exchange(fd_, -1); }
-
-  private:
-    int fd_;
-};
 
 int open_retrying(const Path& path, int flags) {
     int fd;

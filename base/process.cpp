@@ -21,32 +21,13 @@
 #include <thread>
 
 #include "base/check.hpp"
+#include "base/descriptor.hpp"
 
 namespace isthmus {
 
 namespace {
 
 constexpr std::size_t kLongestLineBytes = 64 << 10;
-
-/// A descriptor with one owner.
-class Descriptor {
-  public:
-    explicit Descriptor(int fd = -1) : fd_(fd) {}
-    ~Descriptor() { reset(); }
-    Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    Descriptor& operator=(Descriptor&& other) noexcept {
-        reset();
-        fd_ = std::exchange(other.fd_, -1);
-        return *this;
-    }
-    int get() const { return fd_; }
-    void reset() {
-        if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-    }
-
-  private:
-    int fd_;
-};
 
 struct Pipe {
     Descriptor read, write;

@@ -23,7 +23,7 @@ void TrainConfig::describe(ConfigVisitor& v) {
     v.field("emulate_bf16", emulate_bf16,
             {.help = "compute bf16 on a processor without it, slowly; for tests"});
     v.field("threads", threads,
-            {.help = "compute threads; 0 = every core this process may use",
+            {.help = "compute threads of this machine, divided among its sites; 0 = every core",
              .unit = "threads",
              .min = 0,
              .max = 4096});

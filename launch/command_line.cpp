@@ -37,7 +37,7 @@ constexpr const char* kExitCodes =
     "Results go to stdout, everything else to stderr.";
 
 std::string version_text() {
-    std::string text = build_info_line() + "\n";
+    std::string text = "isthmus " + build_info_line() + "\n";
     for (const auto& library : library_versions())
         text += fmt::format("  {} {}\n", library.name, library.version);
     text.pop_back();

@@ -15,6 +15,18 @@ void remove_file(FileSystem& files, const Path& file) {
     if (files.exists(file)) must(files.remove(file), "remove it, or choose another --run folder");
 }
 
+/// The model first: a crash in between must not leave an old model beside a new configuration.
+void clear_records(FileSystem& files, const Path& folder) {
+    const Path model = folder / kModelName;
+    if (files.exists(model)) {
+        const auto entries = files.list(model);
+        if (entries)
+            for (const Path& file : *entries) remove_file(files, file);
+    }
+    for (const char* name : {kStepsName, kEvalsName, kDataName, kDoctorName})
+        remove_file(files, folder / name);
+}
+
 }  // namespace
 
 void create_run_folder(FileSystem& files, const Path& folder, bool overwrite) {
@@ -38,15 +50,11 @@ void create_run_folder(FileSystem& files, const Path& folder, bool overwrite) {
         }
     }
     must(files.make_folders(folder), "choose another folder with --run DIR");
-    // The model first: a crash in between must not leave an old model beside a new configuration.
-    const Path model = folder / kModelName;
-    if (files.exists(model)) {
-        const auto entries = files.list(model);
-        if (entries)
-            for (const Path& file : *entries) remove_file(files, file);
-    }
-    for (const char* name : {kStepsName, kEvalsName, kDataName, kDoctorName})
-        remove_file(files, folder / name);
+    const auto entries = files.list(folder);
+    if (!entries) must(entries.error(), "the run needs a readable folder");
+    for (const Path& entry : *entries)
+        if (entry.filename().string().starts_with(kSitePrefix)) clear_records(files, entry);
+    clear_records(files, folder);
 }
 
 void write_run_file(FileSystem& files, const Path& file, std::string_view content) {

@@ -6,6 +6,7 @@
 //   steps.jsonl    one object a step (records.hpp documents the fields)
 //   evals.jsonl    one object an evaluation
 //   model/         at the end: a Hugging Face folder
+//   site-0/ ...    of a run with several sites: the same records for each of them
 #pragma once
 
 #include <string>
@@ -20,6 +21,7 @@ inline constexpr const char* kDataName = "data.json";
 inline constexpr const char* kStepsName = "steps.jsonl";
 inline constexpr const char* kEvalsName = "evals.jsonl";
 inline constexpr const char* kModelName = "model";
+inline constexpr const char* kSitePrefix = "site-";
 
 /// Makes the folder. One that already holds anything is refused unless `overwrite`, which removes
 /// the records and the model of the run before; a used folder without config.toml is no run and is

@@ -77,6 +77,6 @@ struct SupervisedRun {
 /// Runs all of it as child processes; no child outlives the call, nor this process.
 /// ERRORS throws Fatal(kPeerLost) naming the process that ended and how, Fatal(kInterrupted), or
 /// with the child's own exit code when it ended with an error of its own.
-void supervise_run(const SupervisedRun&, Log&);
+void supervise_run(const SupervisedRun&, FileSystem&, Log&);
 
 }  // namespace isthmus::launch

@@ -102,15 +102,19 @@ void check_before_start(CommandContext& context, const RunConfig& config, std::i
     check_memory(config, sites_here);
 }
 
+void write_run_description(CommandContext& context, const RunConfig& config, const Path& folder) {
+    const auto tokens = inner::TokenFile::open(context.files, config.data);
+    RunConfig resolved = config;
+    write_run_file(context.files, folder / kConfigName, dump_config(describe_of(resolved), true));
+    write_run_file(context.files, folder / kDoctorName, doctor_json(examine(folder)));
+    write_run_file(context.files, folder / kDataName, data_json(config, tokens->info()));
+}
+
 TrainingResult train_here(CommandContext& context, const TrainingJob& job) {
     const RunConfig& config = job.config;
     check_before_start(context, config, 1);
     const auto tokens = inner::TokenFile::open(context.files, config.data);
-    RunConfig resolved = config;
-    write_run_file(context.files, job.folder / kConfigName,
-                   dump_config(describe_of(resolved), true));
-    write_run_file(context.files, job.folder / kDoctorName, doctor_json(examine(job.folder)));
-    write_run_file(context.files, job.folder / kDataName, data_json(config, tokens->info()));
+    write_run_description(context, config, job.folder);
 
     const double rate = measured_gemm_rate(config);
     const auto trainer = inner::Trainer::create(config.model, config.train, config.optim, *tokens,
@@ -132,12 +136,25 @@ TrainingResult train_here(CommandContext& context, const TrainingJob& job) {
         context.log.warn("{} steps were skipped because of NaN or Inf in the gradients",
                          trainer->skipped_steps());
     }
-    if (job.save_model && result.steps > 0) {
-        const Path folder = job.folder / kModelName;
-        save_model_folder(context.files, folder, config.model, trainer->layout(),
+    if (!job.model_folder.empty() && result.steps > 0) {
+        save_model_folder(context.files, job.model_folder, config.model, trainer->layout(),
                           [&](UnitId unit) { return trainer->parameters(unit); });
     }
     return result;
+}
+
+void say_result(CommandContext& context, const TrainingJob& job, const TrainingResult& result) {
+    const std::string records = (job.folder / kStepsName).string();
+    const std::string model =
+        job.model_folder.empty() ? std::string() : "; model in " + job.model_folder.string();
+    if (result.interrupted) {
+        throw fatal(ExitCode::kInterrupted, "stopped after step {} of {}; kept: {}{}", result.steps,
+                    job.config.train.steps, records, model);
+    }
+    const bool evaluated = result.validation_loss.has_value();
+    context.log.info("done: {} steps in {}, {} loss {:.4f}{}", result.steps,
+                     human_duration(result.seconds), evaluated ? "validation" : "training",
+                     evaluated ? *result.validation_loss : result.train_loss, model);
 }
 
 }  // namespace isthmus::launch

@@ -4,6 +4,7 @@
 // and runs the step loop. A site of many differs only by its hooks.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -29,9 +30,9 @@ struct TrainingHooks {
 };
 
 struct TrainingJob {
-    RunConfig config;        ///< resolved and checked
-    Path folder;             ///< exists (create_run_folder); records and the model go here
-    bool save_model = true;  ///< write folder/model at the end or when interrupted
+    RunConfig config;   ///< resolved and checked
+    Path folder;        ///< exists (create_run_folder); records go here
+    Path model_folder;  ///< written at the end or when interrupted; empty: nothing is saved
     TrainingHooks hooks = {};
 };
 
@@ -52,8 +53,17 @@ void check_before_start(CommandContext&, const RunConfig&, std::int64_t sites_he
 /// ERRORS  throws Fatal(kResources), with both figures, when the need is beyond what is available.
 void require_memory(std::int64_t needed_bytes, std::optional<std::int64_t> available_bytes);
 
+/// config.toml, doctor.json and data.json of a run or of one of its sites.
+/// ERRORS  throws Fatal(kInput) when the data cannot be opened, Fatal(kResources) when the disk
+/// refuses.
+void write_run_description(CommandContext&, const RunConfig&, const Path& folder);
+
 /// ERRORS  throws Fatal: kInput (data), kResources (memory, disk, processor), kDiverged, and what
 /// hooks throw. When interrupted it returns; the caller says so and exits.
 TrainingResult train_here(CommandContext&, const TrainingJob&);
+
+/// Says how it went and where the model is.
+/// ERRORS  throws Fatal(kInterrupted), which says what was kept, when the training was interrupted.
+void say_result(CommandContext&, const TrainingJob&, const TrainingResult&);
 
 }  // namespace isthmus::launch

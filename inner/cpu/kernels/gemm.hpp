@@ -1,10 +1,12 @@
-// Our own fp32 matrix product: packed panels and a register tile (Goto and van de Geijn 2008; BLIS).
+// Our own fp32 matrix product: packed panels and a register tile (Goto and van de Geijn 2008;
+// BLIS).
 //
-// It is used where oneDNN has only its older "gemm:jit" (no AVX-512): that one allocates 16 KB to 3.5 MB
-// in every call, runs the weight gradient at 60 to 75 per cent of this one's rate and a weight with a
-// row stride of 12 KB at half of it.
+// It is used where oneDNN has only its older "gemm:jit" (no AVX-512): that one allocates 16 KB
+// to 3.5 MB in every call, runs the weight gradient at 60 to 75 per cent of this one's rate and a
+// weight with a row stride of 12 KB at half of it.
 //
-// BITS  an element of C is one chain of multiply-adds over each block of K, blocks added in ascending
+// BITS  an element of C is one chain of multiply-adds over each block of K, blocks added in
+// ascending
 //       order. Where the caller cuts C into parts (threads) has no influence.
 #pragma once
 
@@ -16,9 +18,11 @@ namespace isthmus::inner {
 constexpr std::int64_t kGemmBlockK = 384;
 constexpr std::int64_t kGemmBlockN = 1024;
 constexpr std::int64_t kGemmBlockM = 96;
+/// Rows times columns of the widest tile.
+constexpr std::int64_t kGemmEdgeFloats = 12 * 32;
 /// Packed blocks of A and B, and room for one tile at the edge.
 constexpr std::int64_t kGemmScratchFloats =
-    kGemmBlockK * (kGemmBlockN + kGemmBlockM) + kGemmBlockM * 32;
+    kGemmBlockK * (kGemmBlockN + kGemmBlockM) + kGemmEdgeFloats;
 
 /// SHAPE  C[m, n] (+)= A[m, k] B[k, n] (+ bias[n] on every row). Strides in elements.
 struct GemmArgs {
@@ -33,7 +37,7 @@ struct GemmArgs {
     std::int64_t c_stride;
     const float* bias;  ///< or null; REQUIRES !accumulate
     bool accumulate;
-    float* scratch;     ///< kGemmScratchFloats, 64-byte aligned
+    float* scratch;  ///< kGemmScratchFloats, 64-byte aligned
 };
 
 struct GemmKernels {
