@@ -84,7 +84,7 @@ class Reader : public SafetensorsReader {
         for (TensorEntry& e : shard.entries) {
             if (!places_.emplace(e.name, Place{entries_.size(), shards_.size()}).second) {
                 throw fatal(ExitCode::kInput, "{}: tensor \"{}\" is in another shard too",
-                            path.string(), e.name);
+                            path.string(), shown(e.name));
             }
             entries_.push_back(std::move(e));
         }
@@ -107,8 +107,8 @@ class Reader : public SafetensorsReader {
               "tensor {}: elements {} to {} of {}", entry.name, first, first + n, entry.count());
         if (entry.type == FileType::kOther) {
             throw fatal(ExitCode::kInput,
-                        "tensor \"{}\" has type {}: only F32, F16 and BF16 can be read", entry.name,
-                        entry.type_name);
+                        "tensor \"{}\" has type {}: only F32, F16 and BF16 can be read",
+                        shown(entry.name), entry.type_name);
         }
         const Shard& shard = shards_[it->second.shard];
         const std::uint64_t element_bytes = type_bytes(entry.type_name);
@@ -151,7 +151,7 @@ void check_shard_name(const std::string& name, const Path& index) {
                        name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
     if (!plain) {
         throw fatal(ExitCode::kInput, "{}: the shard name \"{}\" is not a plain file name",
-                    index.string(), name.substr(0, 200));
+                    index.string(), shown(name));
     }
 }
 
@@ -168,7 +168,7 @@ std::map<std::string, std::vector<std::string>> read_index(FileSystem& files, co
     for (const auto& [tensor, shard] : json["weight_map"].items()) {
         if (!shard.is_string()) {
             throw fatal(ExitCode::kInput, "{}: the shard of tensor \"{}\" is not text",
-                        path.string(), tensor);
+                        path.string(), shown(tensor));
         }
         check_shard_name(shard.get<std::string>(), path);
         shards[shard.get<std::string>()].push_back(tensor);

@@ -56,7 +56,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
         TensorEntry& e = entries_.back();
         e.type_name = value;
         e.type = file_type(value);
-        if (type_bytes(value) == 0) return refuse("unknown type \"" + value.substr(0, 40) + "\"");
+        if (type_bytes(value) == 0) return refuse("unknown type \"" + shown(value) + "\"");
         return true;
     }
     bool number_unsigned(number_unsigned_t value) override {
@@ -87,7 +87,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     }
     bool refuse(const std::string& what) {
         error_ = state_ >= State::kEntry && !entries_.empty()
-                     ? fmt::format("tensor \"{}\": {}", entries_.back().name.substr(0, 200), what)
+                     ? fmt::format("tensor \"{}\": {}", shown(entries_.back().name), what)
                      : what;
         return false;
     }
@@ -109,7 +109,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
                  : name == "shape"        ? kShape
                  : name == "data_offsets" ? kOffsets
                                           : kNone;
-        if (field_ == kNone) return refuse("unknown key \"" + name.substr(0, 40) + "\"");
+        if (field_ == kNone) return refuse("unknown key \"" + shown(name) + "\"");
         if ((seen_ & field_) != 0) return refuse(name + " stands twice");
         seen_ |= field_;
         return true;
@@ -156,17 +156,17 @@ void check_entry(const TensorEntry& e, std::uint64_t data_bytes, const Path& pat
     if (e.begin > e.end || e.end > data_bytes) {
         throw fatal(ExitCode::kInput,
                     "{}: tensor \"{}\" claims bytes {} to {}, but the file has {} bytes of data",
-                    path.string(), e.name, e.begin, e.end, data_bytes);
+                    path.string(), shown(e.name), e.begin, e.end, data_bytes);
     }
     std::uint64_t bytes = 0;
     if (!wanted_bytes(e, bytes)) {
         throw fatal(ExitCode::kInput, "{}: the shape of tensor \"{}\" overflows", path.string(),
-                    e.name);
+                    shown(e.name));
     }
     if (bytes != e.end - e.begin) {
         throw fatal(ExitCode::kInput,
                     "{}: tensor \"{}\" needs {} bytes by type and shape, but its range has {}",
-                    path.string(), e.name, bytes, e.end - e.begin);
+                    path.string(), shown(e.name), bytes, e.end - e.begin);
     }
 }
 
@@ -177,7 +177,7 @@ void check_tiling(const std::vector<TensorEntry>& sorted, std::uint64_t data_byt
     for (const TensorEntry& e : sorted) {
         if (e.begin != at) {
             throw fatal(ExitCode::kInput, "{}: tensor \"{}\" begins at byte {}, but {} ends at {}",
-                        path.string(), e.name, e.begin,
+                        path.string(), shown(e.name), e.begin,
                         e.begin < at ? "the one it overlaps" : "the data before its gap", at);
         }
         at = e.end;
@@ -197,11 +197,19 @@ void check_names(const std::vector<TensorEntry>& entries, const Path& path) {
     const auto twice = std::adjacent_find(names.begin(), names.end());
     if (twice != names.end()) {
         throw fatal(ExitCode::kInput, "{}: tensor \"{}\" stands twice in the header", path.string(),
-                    *twice);
+                    shown(*twice));
     }
 }
 
 }  // namespace
+
+std::string shown(std::string_view name) {
+    std::string text(name.substr(0, 200));
+    for (char& c : text) {
+        if (static_cast<unsigned char>(c) < 32 || c == 127) c = '?';
+    }
+    return text;
+}
 
 std::uint64_t type_bytes(std::string_view name) {
     static constexpr std::pair<std::string_view, std::uint64_t> kTypes[] = {

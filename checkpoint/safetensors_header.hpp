@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,10 @@ namespace isthmus::checkpoint {
 /// The reference implementation's limit on the header.
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr std::uint64_t kLengthBytes = 8;
+
+/// A name out of a file as it may stand in a message: one line, no control characters, not too
+/// long.
+std::string shown(std::string_view name);
 
 /// Bytes of one element; 0 for a type that the format does not have.
 std::uint64_t type_bytes(std::string_view type_name);

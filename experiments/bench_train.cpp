@@ -51,7 +51,8 @@ class RandomTokens final : public inner::TokenFile {
             out[i] = static_cast<std::int32_t>(isthmus::random_bits(1, first + i) % info_.vocab);
         return isthmus::Done{};
     }
-    isthmus::Status verify(const std::function<void(std::uint64_t, std::uint64_t)>&) override {
+    isthmus::Status verify(const std::function<void(std::uint64_t, std::uint64_t)>&,
+                           const std::function<bool()>&) override {
         return isthmus::Done{};
     }
 

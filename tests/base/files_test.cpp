@@ -5,7 +5,8 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/base/support/temporary_folder.hpp"
+#include "tests/support/faulty_files.hpp"
+#include "tests/support/temp_folder.hpp"
 
 namespace isthmus {
 namespace {
@@ -16,8 +17,8 @@ std::span<const std::byte> bytes(std::string_view text) {
 
 class Files : public testing::Test {
   protected:
-    TemporaryFolder folder_;
-    Path at(const char* name) const { return folder_.path() / name; }
+    test::TempFolder folder_;
+    Path at(const char* name) const { return folder_ / name; }
     std::unique_ptr<FileSystem> files_ = posix_files();
     void put(const char* name, std::string_view text) {
         ASSERT_TRUE(replace_file(*files_, at(name), text));
@@ -115,74 +116,29 @@ TEST_F(Files, ReadTextRefusesLargeFiles) {
               at("a").string() + ": 5 bytes, more than the 4 that such a file may have");
 }
 
-/// Real files, but one kind of call fails: what a full or broken disk does to replace_file.
-class FaultyFiles : public FileSystem {
-  public:
-    enum class Fault { kAppend, kSync, kClose, kRename, kSyncFolder };
-    explicit FaultyFiles(Fault fault) : fault_(fault) {}
-
-    Result<std::unique_ptr<ReadableFile>> open(const Path& p) override { return real_->open(p); }
-    Result<std::unique_ptr<WritableFile>> create(const Path& p) override {
-        auto file = real_->create(p);
-        if (!file) return file.error();
-        return std::unique_ptr<WritableFile>(
-            std::make_unique<FaultyFile>(fault_, std::move(file).value()));
-    }
-    Result<std::unique_ptr<WritableFile>> append(const Path& p) override {
-        return real_->append(p);
-    }
-    Status rename(const Path& a, const Path& b) override {
-        if (fault_ == Fault::kRename) return Error{"rename"};
-        return real_->rename(a, b);
-    }
-    Status remove(const Path& p) override { return real_->remove(p); }
-    Status make_folders(const Path& p) override { return real_->make_folders(p); }
-    Status sync_folder(const Path& p) override {
-        if (fault_ == Fault::kSyncFolder) return Error{"sync_folder"};
-        return real_->sync_folder(p);
-    }
-    bool exists(const Path& p) override { return real_->exists(p); }
-    Result<std::vector<Path>> list(const Path& p) override { return real_->list(p); }
-
-  private:
-    class FaultyFile : public WritableFile {
-      public:
-        FaultyFile(Fault fault, std::unique_ptr<WritableFile> real)
-            : fault_(fault), real_(std::move(real)) {}
-        Status append(std::span<const std::byte> d) override {
-            if (fault_ != Fault::kAppend) return real_->append(d);
-            (void)real_->append(d.first(d.size() / 2)).has_value();
-            return Error{"append"};
-        }
-        Status write_at(std::uint64_t o, std::span<const std::byte> d) override {
-            return real_->write_at(o, d);
-        }
-        Status sync() override {
-            return fault_ == Fault::kSync ? Status(Error{"sync"}) : real_->sync();
-        }
-        Status close() override {
-            return fault_ == Fault::kClose ? Status(Error{"close"}) : real_->close();
-        }
-
-      private:
-        Fault fault_;
-        std::unique_ptr<WritableFile> real_;
-    };
-    Fault fault_;
-    std::unique_ptr<FileSystem> real_ = posix_files();
-};
-
 TEST_F(Files, ReplaceKeepsTheOldContentWhenAnythingBeforeTheRenameFails) {
-    using enum FaultyFiles::Fault;
-    for (const auto fault : {kAppend, kSync, kClose, kRename}) {
-        put("a", "old");
-        FaultyFiles faulty(fault);
-        EXPECT_FALSE(replace_file(faulty, at("a"), "new content"));
+    using enum test::FileOp;
+    put("a", "old");
+    for (const auto op : {kCreate, kAppend, kSync, kClose, kRename}) {
+        test::FaultyFiles faulty(*files_);
+        faulty.fail({.op = op, .error = ENOSPC});
+        const Status done = replace_file(faulty, at("a"), "new content");
+        ASSERT_FALSE(done);
+        EXPECT_NE(done.error().message.find("No space left on device (errno 28)"),
+                  std::string::npos);
         EXPECT_EQ(*read_text(*files_, at("a")), "old");
         EXPECT_EQ(files_->list(folder_.path())->size(), 1u) << "a temporary file was left";
     }
-    FaultyFiles faulty(kSyncFolder);
+    test::FaultyFiles faulty(*files_);
+    faulty.fail({.op = kSyncFolder});
     EXPECT_FALSE(replace_file(faulty, at("a"), "new")) << "not durable must not look like success";
+}
+
+TEST_F(Files, ReplaceSyncsTheFileBeforeAndTheFolderAfterTheRename) {
+    using enum test::FileOp;
+    test::FaultyFiles counting(*files_);
+    ASSERT_TRUE(replace_file(counting, at("a"), "x"));
+    for (const auto op : {kSync, kClose, kRename, kSyncFolder}) EXPECT_EQ(counting.calls(op), 1u);
 }
 
 TEST_F(Files, ReadersSeeOldOrNewContentNeverAMixture) {

@@ -12,12 +12,12 @@
 namespace isthmus::inner {
 namespace {
 
-struct Setup {
+struct Fixture {
     ModelConfig model = testing::all_models()[1].config;
     TrainConfig train;
     OptimConfig optim;
     testing::MemoryTokens data = testing::cycle_tokens(20000, 37, 9);
-    Setup() {
+    Fixture() {
         train.steps = 30;
         train.batch = 4;
         train.threads = 1;
@@ -44,7 +44,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 TEST(Trainer, LearnsInEveryFamilyAndType) {
     for (const std::string dtype : {"fp32", "bf16"}) {
         for (const auto& [name, model] : testing::all_models()) {
-            Setup setup;
+            Fixture setup;
             setup.model = model;
             setup.train.dtype = dtype;
             setup.train.steps = 60;
@@ -59,7 +59,7 @@ TEST(Trainer, LearnsInEveryFamilyAndType) {
 }
 
 TEST(Trainer, SameSeedSameBitsAndAnotherSeedOthers) {
-    Setup setup;
+    Fixture setup;
     std::vector<float> first;
     for (int run = 0; run < 3; ++run) {
         setup.train.seed = run == 2 ? 2 : 1;
@@ -74,7 +74,7 @@ TEST(Trainer, SameSeedSameBitsAndAnotherSeedOthers) {
 TEST(Trainer, RecomputationChangesNoBitAndNeedsLessMemory) {
     for (const std::string dtype : {"fp32", "bf16"}) {
         for (const auto& [name, model] : testing::all_models()) {
-            Setup setup;
+            Fixture setup;
             setup.model = model;
             setup.train.dtype = dtype;
             const auto whole = setup.make();
@@ -88,7 +88,7 @@ TEST(Trainer, RecomputationChangesNoBitAndNeedsLessMemory) {
 }
 
 TEST(Trainer, AccumulationOfEqualMicroBatchesIsTheWholeBatch) {
-    Setup setup;
+    Fixture setup;
     setup.train.batch = 8;
     const auto whole = setup.make();
     setup.train.batch = 2;
@@ -106,7 +106,7 @@ TEST(Trainer, AccumulationOfEqualMicroBatchesIsTheWholeBatch) {
 }
 
 TEST(Trainer, EvaluationDoesNotDisturbTraining) {
-    Setup setup;
+    Fixture setup;
     const auto plain = setup.make(), evaluated = setup.make();
     for (int i = 0; i < 4; ++i) {
         plain->step();
@@ -117,7 +117,7 @@ TEST(Trainer, EvaluationDoesNotDisturbTraining) {
 }
 
 TEST(Trainer, StateCopiedIntoAnotherTrainerGoesOnWithTheSameBits) {
-    Setup setup;
+    Fixture setup;
     const auto whole = setup.make();
     for (int i = 0; i < 3; ++i) whole->step();
     const auto again = setup.make();
@@ -137,7 +137,7 @@ TEST(Trainer, StateCopiedIntoAnotherTrainerGoesOnWithTheSameBits) {
 }
 
 TEST(Trainer, NotFiniteGradientsSkipTheStepAndThreeStopTheRun) {
-    Setup setup;
+    Fixture setup;
     const auto trainer = setup.make();
     trainer->step();
     const UnitId block = trainer->layout().block(1);
@@ -167,7 +167,7 @@ TEST(Trainer, NotFiniteGradientsSkipTheStepAndThreeStopTheRun) {
 }
 
 TEST(Trainer, RefusesWhatCannotWork) {
-    const auto message = [](Setup& setup) -> std::string {
+    const auto message = [](Fixture& setup) -> std::string {
         try {
             setup.make();
         } catch (const Fatal& error) {
@@ -175,19 +175,19 @@ TEST(Trainer, RefusesWhatCannotWork) {
         }
         return "accepted";
     };
-    Setup longer;
+    Fixture longer;
     longer.train.sequence = 25;
     EXPECT_NE(message(longer).find("longer than model.context = 24"), std::string::npos);
-    Setup vocabulary;
+    Fixture vocabulary;
     vocabulary.data = testing::cycle_tokens(1000, 64, 1);
     EXPECT_NE(message(vocabulary).find("set model.vocab to at least 64"), std::string::npos);
-    Setup short_text;
+    Fixture short_text;
     short_text.data = testing::cycle_tokens(26, 37, 1);
     EXPECT_NE(message(short_text).find("fewer than one window of 25"), std::string::npos);
 }
 
 TEST(Trainer, PredictsTheMemoryItPlans) {
-    Setup setup;
+    Fixture setup;
     EXPECT_EQ(Trainer::predict(setup.model, setup.train, setup.optim).arena_bytes,
               setup.make()->memory().arena_bytes);
 }

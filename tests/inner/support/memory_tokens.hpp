@@ -28,7 +28,8 @@ class MemoryTokens final : public TokenFile {
         std::copy_n(tokens_.begin() + static_cast<std::ptrdiff_t>(at), out.size(), out.begin());
         return Done{};
     }
-    Status verify(const std::function<void(std::uint64_t, std::uint64_t)>&) override {
+    Status verify(const std::function<void(std::uint64_t, std::uint64_t)>&,
+                  const std::function<bool()>&) override {
         return Done{};
     }
     std::vector<std::int32_t>& tokens() { return tokens_; }
