@@ -28,6 +28,10 @@ class MemoryTokens final : public TokenFile {
         std::copy_n(tokens_.begin() + static_cast<std::ptrdiff_t>(at), out.size(), out.begin());
         return Done{};
     }
+    Status read_documents(std::uint64_t, std::span<std::uint64_t> out) override {
+        CHECK(out.empty());  // info_.documents is 0
+        return Done{};
+    }
     Status verify(const std::function<void(std::uint64_t, std::uint64_t)>&,
                   const std::function<bool()>&) override {
         return Done{};
