@@ -1,21 +1,22 @@
 // A fresh folder for one test, removed at its end.
 #pragma once
 
-#include <unistd.h>
+#include <stdlib.h>
 
-#include <atomic>
 #include <filesystem>
 #include <string>
+
+#include "base/check.hpp"
 
 namespace isthmus::test {
 
 class TempFolder {
   public:
     TempFolder() {
-        static std::atomic<int> counter{0};
-        path_ = std::filesystem::temp_directory_path() /
-                ("isthmus-test-" + std::to_string(::getpid()) + "-" + std::to_string(counter++));
-        std::filesystem::create_directories(path_);
+        std::string name =
+            (std::filesystem::temp_directory_path() / "isthmus-test-XXXXXX").string();
+        CHECK(::mkdtemp(name.data()) != nullptr, "cannot make {}", name);
+        path_ = name;
     }
     ~TempFolder() {
         std::error_code ignored;
