@@ -1,4 +1,4 @@
-// A fresh folder for one test, removed at its end.
+// A folder of one test, removed at its end.
 #pragma once
 
 #include <stdlib.h>
@@ -10,21 +10,19 @@
 
 namespace isthmus::test {
 
-class TempFolder {
+class TemporaryFolder {
   public:
-    TempFolder() {
-        std::string name =
-            (std::filesystem::temp_directory_path() / "isthmus-test-XXXXXX").string();
+    TemporaryFolder() {
+        std::string name = (std::filesystem::temp_directory_path() / "isthmus-XXXXXX").string();
         CHECK(::mkdtemp(name.data()) != nullptr, "cannot make {}", name);
         path_ = name;
     }
-    ~TempFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
+    ~TemporaryFolder() {
+        std::error_code error;
+        std::filesystem::remove_all(path_, error);
     }
-    TempFolder(const TempFolder&) = delete;
-    TempFolder& operator=(const TempFolder&) = delete;
-
+    TemporaryFolder(const TemporaryFolder&) = delete;
+    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
     const std::filesystem::path& path() const { return path_; }
     std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
