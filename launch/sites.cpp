@@ -151,6 +151,10 @@ struct SiteMeeting::Impl {
     }
 
     void after_step(inner::Trainer& trainer, const inner::StepReport& report) {
+        // After Ctrl-C the loop ends at this step, unless it was the last, and keeps the weights as
+        // they are; the destructor tells the others.
+        const auto told_to_stop = [&] { return report.step < run.steps && run.stop && run.stop(); };
+        if (told_to_stop()) return;
         require(driver->made_step());
         if (!outer::meets_after(report.step, run.steps, run.outer.sync_every_steps)) return;
         TrainerPort port(trainer);
@@ -158,6 +162,7 @@ struct SiteMeeting::Impl {
         const std::uint64_t samples = samples_drawn - samples_reported;
         const auto before = Clock::now();
         const auto met = driver->meet(buffer, samples);
+        if (!met && told_to_stop()) return;
         require(met);
         samples_reported = samples_drawn;
         port.write(FragmentId(0), buffer);

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "inner/data/token_file.hpp"
 #include "launch/command.hpp"
-#include "tests/base/support/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace isthmus::launch {
 namespace {
@@ -43,7 +43,7 @@ class DataCommand : public testing::Test {
         return testing::AssertionFailure() << "\"" << part << "\" is not in: " << text;
     }
 
-    TemporaryFolder folder_;
+    test::TemporaryFolder folder_;
     std::unique_ptr<FileSystem> files_ = posix_files();
     Log log_{"test", LogLevel::kError};
     bool stop_ = false;
