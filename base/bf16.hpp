@@ -17,7 +17,8 @@ inline float to_float(bf16 x) {
 /// Round to nearest, ties to even; a NaN stays a NaN (its quiet bit is set).
 inline bf16 to_bf16(float x) {
     const auto bits = std::bit_cast<std::uint32_t>(x);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<std::uint16_t>((bits >> 16) | 0x40u)};
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return {static_cast<std::uint16_t>((bits >> 16) | 0x40u)};
     return {static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }
 

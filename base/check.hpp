@@ -1,4 +1,5 @@
-// CHECK: an invariant of our own code. A failure is a bug of ours, so it aborts, in release builds too.
+// CHECK: an invariant of our own code. A failure is a bug of ours, so it aborts, in release builds
+// too.
 #pragma once
 
 #include <fmt/core.h>
@@ -14,15 +15,17 @@ namespace isthmus {
 }  // namespace isthmus
 
 /// CHECK(condition) or CHECK(condition, "format {}", args...).
-#define CHECK(condition, ...)                                          \
-    do {                                                               \
-        if (!(condition)) [[unlikely]]                                 \
-            ::isthmus::check_failed(__FILE__, __LINE__, #condition,    \
+#define CHECK(condition, ...)                                            \
+    do {                                                                 \
+        if (!(condition)) [[unlikely]]                                   \
+            ::isthmus::check_failed(__FILE__, __LINE__, #condition,      \
                                     ::isthmus::check_text(__VA_ARGS__)); \
     } while (false)
 
 namespace isthmus {
-inline std::string check_text() { return {}; }
+inline std::string check_text() {
+    return {};
+}
 template <class... Args>
 std::string check_text(fmt::format_string<Args...> format, Args&&... args) {
     return fmt::format(format, std::forward<Args>(args)...);

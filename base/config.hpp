@@ -1,4 +1,5 @@
-// The configuration tree: each key is declared once, and parser, --help, checks and dumps derive from it.
+// The configuration tree: each key is declared once, and parser, --help, checks and dumps derive
+// from it.
 //
 // A section is a plain struct with member defaults and one function that names its fields:
 //
@@ -23,8 +24,8 @@
 namespace isthmus {
 
 struct FieldInfo {
-    std::string help;                   ///< one line; says what 0 or "" means where that is special
-    std::string unit = {};              ///< "tokens", "steps", "s", "bytes", ... or empty
+    std::string help;       ///< one line; says what 0 or "" means where that is special
+    std::string unit = {};  ///< "tokens", "steps", "s", "bytes", ... or empty
     double min = -std::numeric_limits<double>::infinity();  ///< numbers only, inclusive
     double max = std::numeric_limits<double>::infinity();
     std::vector<std::string> one_of = {};  ///< strings only: the allowed values
@@ -38,7 +39,8 @@ class ConfigVisitor {
     virtual void field(std::string_view name, std::int64_t& value, const FieldInfo&) = 0;
     virtual void field(std::string_view name, double& value, const FieldInfo&) = 0;
     virtual void field(std::string_view name, std::string& value, const FieldInfo&) = 0;
-    virtual void field(std::string_view name, std::vector<std::string>& value, const FieldInfo&) = 0;
+    virtual void field(std::string_view name, std::vector<std::string>& value,
+                       const FieldInfo&) = 0;
 
     /// A nested table: v.section("optim", optim, "AdamW and its schedule");
     template <class Section>
@@ -56,16 +58,17 @@ class ConfigVisitor {
 /// A root section, type-erased: what the functions below walk.
 using Describe = std::function<void(ConfigVisitor&)>;
 
-/// Fills the tree from TOML text and `key=value` overrides (dotted keys, TOML values; a bare word is a
-/// string). ERRORS throws Fatal(kUsage): unknown key with the nearest known one, wrong type, out of
-/// range, not one of; each names `origin`, and the line where TOML gives one.
+/// Fills the tree from TOML text and `key=value` overrides (dotted keys, TOML values; a bare word
+/// is a string). ERRORS throws Fatal(kUsage): unknown key with the nearest known one, wrong type,
+/// out of range, not one of; each names `origin`, and the line where TOML gives one.
 void load_config(const Describe&, std::string_view toml_text, std::string_view origin,
                  const std::vector<std::string>& overrides = {});
 
 /// The whole tree as commented TOML that load_config reads back to equal values.
 std::string dump_config(const Describe&, bool with_help);
 
-/// Help of one key or section ("optim.lr", "optim"). ERRORS throws Fatal(kUsage) naming the nearest key.
+/// Help of one key or section ("optim.lr", "optim"). ERRORS throws Fatal(kUsage) naming the nearest
+/// key.
 std::string explain_config(const Describe&, std::string_view key);
 
 /// The candidate with the smallest edit distance, or "" if none is near.

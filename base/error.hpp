@@ -1,4 +1,5 @@
-// Fatal: "this process cannot go on". Thrown anywhere, caught only in main, which prints one line and exits.
+// Fatal: "this process cannot go on". Thrown anywhere, caught only in main, which prints one line
+// and exits.
 #pragma once
 
 #include <fmt/core.h>

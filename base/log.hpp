@@ -1,4 +1,5 @@
-// The log: lines on stderr with time, level and the process's name. No globals: main builds one and passes it down.
+// The log: lines on stderr with time, level and the process's name. No globals: main builds one and
+// passes it down.
 #pragma once
 
 #include <fmt/core.h>

@@ -1,4 +1,5 @@
-// Counter-based random numbers: a pure function of (key, counter), so that any element can be drawn alone.
+// Counter-based random numbers: a pure function of (key, counter), so that any element can be drawn
+// alone.
 #pragma once
 
 #include <cmath>

@@ -1,8 +1,9 @@
 // Result<T>: a value or an Error, for failures that are expected while a run goes on.
 //
-// The house has three mechanisms for three kinds of failure: CHECK (check.hpp) for our own bugs, Fatal
-// (error.hpp) for "this process cannot go on", and Result for what a distributed run must live with:
-// a timeout, a lost peer, a torn file. Shaped like std::expected, which g++ 12 does not have.
+// The house has three mechanisms for three kinds of failure: CHECK (check.hpp) for our own bugs,
+// Fatal (error.hpp) for "this process cannot go on", and Result for what a distributed run must
+// live with: a timeout, a lost peer, a torn file. Shaped like std::expected, which g++ 12 does not
+// have.
 #pragma once
 
 #include <string>

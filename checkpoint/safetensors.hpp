@@ -18,7 +18,7 @@ enum class FileType { kF32, kF16, kBF16, kOther };
 struct TensorEntry {
     std::string name;
     FileType type = FileType::kF32;
-    std::string type_name;             ///< as written: "F32", "I64", ...
+    std::string type_name;  ///< as written: "F32", "I64", ...
     std::vector<std::int64_t> dims;
     std::uint64_t begin = 0, end = 0;  ///< bytes from the data's start
     std::int64_t count() const;
@@ -28,9 +28,10 @@ struct TensorEntry {
 /// model.safetensors.index.json.
 class SafetensorsReader {
   public:
-    /// ERRORS throws Fatal(kInput) naming file and what lies: header length beyond the file or 100 MB, bad
-    /// JSON, unknown type, dims x size != range, overlap, gap, range outside the file, duplicate name,
-    /// a shard that the index names but the folder lacks, an index that leads outside the folder.
+    /// ERRORS throws Fatal(kInput) naming file and what lies: header length beyond the file or 100
+    /// MB, bad JSON, unknown type, dims x size != range, overlap, gap, range outside the file,
+    /// duplicate name, a shard that the index names but the folder lacks, an index that leads
+    /// outside the folder.
     static std::unique_ptr<SafetensorsReader> open(FileSystem&, const Path& file_or_folder);
     virtual ~SafetensorsReader() = default;
     virtual const std::vector<TensorEntry>& tensors() const = 0;
@@ -40,8 +41,8 @@ class SafetensorsReader {
     virtual void read(const TensorEntry&, std::int64_t first, std::span<float> out) = 0;
 };
 
-/// Writes one file: the header first, then tensors in the order declared, each by pieces. Appears under its
-/// name by rename after fsync.
+/// Writes one file: the header first, then tensors in the order declared, each by pieces. Appears
+/// under its name by rename after fsync.
 class SafetensorsWriter {
   public:
     struct Tensor {

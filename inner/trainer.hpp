@@ -21,27 +21,27 @@ namespace isthmus::inner {
 
 struct TrainConfig {
     std::int64_t steps = 1000;
-    std::int64_t batch = 16;          ///< sequences a micro-batch
-    std::int64_t sequence = 0;        ///< tokens; 0 = model.context
-    std::int64_t accumulate = 1;      ///< micro-batches a step
-    std::string dtype = "fp32";       ///< fp32, bf16
+    std::int64_t batch = 16;      ///< sequences a micro-batch
+    std::int64_t sequence = 0;    ///< tokens; 0 = model.context
+    std::int64_t accumulate = 1;  ///< micro-batches a step
+    std::string dtype = "fp32";   ///< fp32, bf16
     bool emulate_bf16 = false;
-    std::int64_t threads = 0;         ///< 0 = cores of this machine
+    std::int64_t threads = 0;              ///< 0 = cores of this machine
     std::string instruction_set = "auto";  ///< auto, baseline, avx2, avx512
-    bool recompute = false;           ///< keep only each block's input, compute the rest again in backward
+    bool recompute = false;  ///< keep only each block's input, compute the rest again in backward
     std::int64_t seed = 1;
-    std::int64_t eval_every = 200;    ///< steps; 0 = only at the end
+    std::int64_t eval_every = 200;  ///< steps; 0 = only at the end
     std::int64_t eval_windows = 64;
     void describe(ConfigVisitor&);
 };
 
 struct StepReport {
-    std::int64_t step = 0;            ///< 1 after the first
-    double loss = 0;                  ///< nats a token, mean over the step's counted tokens
-    double gradient_norm = 0;         ///< before clipping
+    std::int64_t step = 0;     ///< 1 after the first
+    double loss = 0;           ///< nats a token, mean over the step's counted tokens
+    double gradient_norm = 0;  ///< before clipping
     double learning_rate = 0;
-    std::int64_t tokens = 0;          ///< counted in this step
-    bool skipped = false;             ///< NaN or Inf in the gradients: parameters are untouched
+    std::int64_t tokens = 0;  ///< counted in this step
+    bool skipped = false;     ///< NaN or Inf in the gradients: parameters are untouched
 };
 
 struct MemoryReport {
@@ -49,19 +49,19 @@ struct MemoryReport {
     std::vector<std::pair<std::string, std::int64_t>> groups;  ///< by BufferPlan group, at the peak
 };
 
-/// Where the trainer's samples come from: sample numbers in, tokens out. One site alone counts up; with
-/// sites, the outer loop's leases decide.
+/// Where the trainer's samples come from: sample numbers in, tokens out. One site alone counts up;
+/// with sites, the outer loop's leases decide.
 using NextSamples = std::function<void(std::span<SampleNumber>)>;
 
 class Trainer {
   public:
     /// Plans and allocates. REQUIRES model.resolve()d.
-    /// ERRORS throws Fatal(kUsage) for contradictions (sequence beyond context, a batch that does not
-    /// divide), kInput (text shorter than a context, vocabulary of data beyond the model's), kResources
-    /// (does not fit, with the figure; bf16 without hardware).
-    /// `next` empty: samples 0, 1, 2, ... of the run.
-    static std::unique_ptr<Trainer> create(const ModelConfig&, const TrainConfig&, const OptimConfig&,
-                                           TokenFile&, NextSamples next = {});
+    /// ERRORS throws Fatal(kUsage) for contradictions (sequence beyond context, a batch that does
+    /// not divide), kInput (text shorter than a context, vocabulary of data beyond the model's),
+    /// kResources (does not fit, with the figure; bf16 without hardware). `next` empty: samples 0,
+    /// 1, 2, ... of the run.
+    static std::unique_ptr<Trainer> create(const ModelConfig&, const TrainConfig&,
+                                           const OptimConfig&, TokenFile&, NextSamples next = {});
     virtual ~Trainer() = default;
 
     /// What create would plan, without allocating it.
@@ -69,17 +69,18 @@ class Trainer {
 
     virtual const Layout& layout() const = 0;
     virtual const MemoryReport& memory() const = 0;
-    virtual std::string device() const = 0;       ///< "cpu avx2, 2 threads"
+    virtual std::string device() const = 0;  ///< "cpu avx2, 2 threads"
 
-    /// One optimizer step. ERRORS throws Fatal(kInput) when data cannot be read, Fatal(kDiverged) at the
-    /// third skipped step in a row, with a diagnosis (which units' gradients were not finite).
+    /// One optimizer step. ERRORS throws Fatal(kInput) when data cannot be read, Fatal(kDiverged)
+    /// at the third skipped step in a row, with a diagnosis (which units' gradients were not
+    /// finite).
     virtual StepReport step() = 0;
     /// Mean loss in nats over the first `windows` windows of a split (fewer if it is shorter).
     virtual double evaluate(Split, std::int64_t windows) = 0;
 
     virtual std::int64_t steps_done() const = 0;
     virtual std::int64_t skipped_steps() const = 0;
-    virtual SampleNumber position() const = 0;    ///< the next sample number
+    virtual SampleNumber position() const = 0;  ///< the next sample number
 
     /// Named views of the flat buffers: fp32, one a unit. After writing to parameters call
     /// parameters_changed() before the next step.
@@ -89,7 +90,8 @@ class Trainer {
     virtual std::span<const float> gradients(UnitId) = 0;  ///< of the last step, unclipped
     virtual void parameters_changed() = 0;
 
-    /// GEMM work of one step, in FLOP (multiply and add count two), for the share of the machine's rate.
+    /// GEMM work of one step, in FLOP (multiply and add count two), for the share of the machine's
+    /// rate.
     virtual double gemm_flop_per_step() const = 0;
 };
 

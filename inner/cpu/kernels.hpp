@@ -7,7 +7,11 @@
 #pragma once
 
 #include "inner/cpu/cpu_ops.hpp"
+#include "inner/cpu/kernels/activation.hpp"
 #include "inner/cpu/kernels/attention.hpp"
+#include "inner/cpu/kernels/flat.hpp"
+#include "inner/cpu/kernels/gemm.hpp"
+#include "inner/cpu/kernels/loss.hpp"
 #include "inner/cpu/kernels/norm.hpp"
 
 namespace isthmus::inner {
@@ -16,6 +20,9 @@ namespace isthmus::inner {
 template <class E>
 struct TypedKernels {
     NormKernels<E> norm;
+    ActivationKernels<E> activation;
+    LossKernels<E> loss;
+    ConvertKernels<E> convert;
     AttentionKernels<E> attention;
 };
 
@@ -23,6 +30,9 @@ struct Kernels {
     int lanes;  ///< floats a vector
     TypedKernels<float> f32;
     TypedKernels<bf16> b16;
+    GemmKernels gemm;
+    EmbeddingKernels embedding;
+    FlatKernels flat;
 
     template <class E>
     const TypedKernels<E>& of() const {

@@ -1,4 +1,4 @@
-// GEMMs on oneDNN, with the primitives it has made for each shape.
+// The GEMM ops: which matrix product runs, and the state it keeps (primitives by shape, scratch).
 #pragma once
 
 #include <memory>

@@ -1,9 +1,10 @@
-// The order of the data: a pure function. A position in the data is one 64-bit integer, for any number of
-// ranks and sites.
+// The order of the data: a pure function. A position in the data is one 64-bit integer, for any
+// number of ranks and sites.
 //
-// Sample number i of a run lies in epoch i / windows, and its window in that epoch is perm(i % windows), a
-// keyed permutation in O(1) memory: a balanced Feistel network over the next even power of two (Luby and
-// Rackoff 1988), walked until it falls inside (Black and Rogaway 2002, cycle walking).
+// Sample number i of a run lies in epoch i / windows, and its window in that epoch is perm(i %
+// windows), a keyed permutation in O(1) memory: a balanced Feistel network over the next even power
+// of two (Luby and Rackoff 1988), walked until it falls inside (Black and Rogaway 2002, cycle
+// walking).
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// The static buffer plan: every buffer is declared before the first step, given an offset in one arena
-// by its lifetime, and the peak is known before anything is allocated.
+// The static buffer plan: every buffer is declared before the first step, given an offset in one
+// arena by its lifetime, and the peak is known before anything is allocated.
 //
-// Time is counted in phases of one training step (forward of layer l, backward of layer l, ...). Two
-// buffers may share memory when their [first, last] phases do not overlap. Offsets are found greedily,
-// largest first, at the lowest address that is free over the buffer's life: simple, and within a few
-// per cent of the lower bound on transformer schedules.
+// Time is counted in phases of one training step (forward of layer l, backward of layer l, ...).
+// Two buffers may share memory when their [first, last] phases do not overlap. Offsets are found
+// greedily, largest first, at the lowest address that is free over the buffer's life: simple, and
+// within a few per cent of the lower bound on transformer schedules.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,8 @@ inline constexpr Lifetime kAlways{0, 1 << 30};
 
 class BufferPlan {
   public:
-    /// `group` is what the memory report sums by: "parameters", "gradients", "moments", "activations"...
+    /// `group` is what the memory report sums by: "parameters", "gradients", "moments",
+    /// "activations"...
     BufferId add(std::string name, std::string group, std::int64_t bytes, Lifetime);
     /// Fixes the offsets. No add() afterwards.
     void assign();

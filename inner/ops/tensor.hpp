@@ -1,4 +1,5 @@
-// What ops work on: 2-D row-major views into buffers that were planned beforehand. Views own nothing.
+// What ops work on: 2-D row-major views into buffers that were planned beforehand. Views own
+// nothing.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,9 @@ namespace isthmus::inner {
 
 enum class DType : std::uint8_t { kF32, kBF16 };
 
-constexpr std::int64_t bytes_of(DType dtype) { return dtype == DType::kF32 ? 4 : 2; }
+constexpr std::int64_t bytes_of(DType dtype) {
+    return dtype == DType::kF32 ? 4 : 2;
+}
 
 /// SHAPE  rows x cols elements of dtype; row r starts at element r * stride.
 struct Tensor {

@@ -24,7 +24,8 @@ struct OptimConfig {
 ///   warm-up        lr (step + 1) / warmup_steps, in every schedule
 ///   constant       lr
 ///   linear, cosine from lr down to final_lr_fraction lr over the steps after the warm-up
-///   wsd            warm-up, stable, decay (arXiv:2404.06395): lr until the last decay_steps steps, then
+///   wsd            warm-up, stable, decay (arXiv:2404.06395): lr until the last decay_steps steps,
+///   then
 ///                  linear down to final_lr_fraction lr
 double learning_rate(const OptimConfig&, std::int64_t step, std::int64_t total_steps);
 

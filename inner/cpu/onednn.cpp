@@ -1,0 +1,180 @@
+#include "inner/cpu/onednn.hpp"
+
+#include <omp.h>
+
+#include <array>
+#include <cstring>
+#include <dnnl.hpp>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "base/error.hpp"
+#include "inner/ops/buffer_plan.hpp"
+
+namespace isthmus::inner::cpu {
+namespace {
+
+using dnnl::memory;
+
+/// Rows that the layout of packed weights is chosen for; it hardly depends on them.
+constexpr std::int64_t kTypicalRows = 256;
+
+memory::data_type type_of(DType dtype) {
+    return dtype == DType::kF32 ? memory::data_type::f32 : memory::data_type::bf16;
+}
+
+memory::desc plain_desc(std::int64_t rows, std::int64_t cols, DType dtype, std::int64_t stride,
+                        bool transposed) {
+    return {{rows, cols},
+            type_of(dtype),
+            transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
+}
+
+/// One shape: its primitive and the arguments whose data pointers change from call to call.
+struct Prepared {
+    dnnl::matmul primitive;
+    memory a, b, c, bias, scratch;
+    std::array<dnnl_exec_arg_t, 5> args = {};
+    int num_args = 0;
+    std::int64_t scratch_bytes = 0;
+
+    void add(int name, const memory& m) {
+        args[static_cast<std::size_t>(num_args++)] = {name, m.get()};
+    }
+};
+
+bool is_fast(const dnnl::matmul::primitive_desc& desc) {
+    return std::strncmp(desc.impl_info_str(), "brg", 3) == 0;
+}
+
+}  // namespace
+
+struct OneDnn::State {
+    explicit State(int num_threads) : threads(num_threads) {}
+
+    dnnl::matmul::primitive_desc describe(const Matmul& s, const memory::desc& b) {
+        omp_set_num_threads(threads);  // primitives are made for a number of threads
+        dnnl::primitive_attr attributes;
+        attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+        if (s.accumulate) {
+            dnnl::post_ops post;
+            post.append_sum(1.0f);
+            attributes.set_post_ops(post);
+        }
+        const auto a = plain_desc(s.m, s.k, s.operands, s.a_stride, s.a_transposed);
+        const auto c = plain_desc(s.m, s.n, s.result, s.c_stride, false);
+        if (!s.bias) return {dnnl::matmul::desc(a, b, c), attributes, engine};
+        const memory::desc bias({1, s.n}, memory::data_type::f32, memory::format_tag::ab);
+        return {dnnl::matmul::desc(a, b, bias, c), attributes, engine};
+    }
+
+    /// What oneDNN would like B[k, n] to be.
+    const memory::desc& packed_desc(std::int64_t k, std::int64_t n, DType dtype) {
+        const auto key = std::tuple(k, n, dtype);
+        const auto found = packed.find(key);
+        if (found != packed.end()) return found->second;
+        Matmul s{.m = kTypicalRows, .n = n, .k = k, .a_stride = k, .c_stride = n};
+        s.operands = s.result = dtype;
+        const memory::desc any({k, n}, type_of(dtype), memory::format_tag::any);
+        return packed.emplace(key, describe(s, any).weights_desc()).first->second;
+    }
+
+    Prepared& prepare(const Matmul& s) {
+        const auto found = prepared.find(s);
+        if (found != prepared.end()) return found->second;
+        try {
+            const memory::desc b =
+                s.b_packed ? packed_desc(s.k, s.n, s.operands)
+                           : plain_desc(s.k, s.n, s.operands, s.b_stride, s.b_transposed);
+            const auto desc = describe(s, b);
+            if (s.operands == DType::kBF16 && !is_fast(desc))
+                throw dnnl::error(dnnl_unimplemented, desc.impl_info_str());
+            Prepared& p = prepared[s];
+            p.primitive = dnnl::matmul(desc);
+            p.a = memory(desc.src_desc(), engine, nullptr);
+            p.b = memory(desc.weights_desc(), engine, nullptr);
+            p.c = memory(desc.dst_desc(), engine, nullptr);
+            p.scratch = memory(desc.scratchpad_desc(), engine, nullptr);
+            p.scratch_bytes = static_cast<std::int64_t>(desc.scratchpad_desc().get_size());
+            p.add(DNNL_ARG_SRC, p.a);
+            p.add(DNNL_ARG_WEIGHTS, p.b);
+            p.add(DNNL_ARG_DST, p.c);
+            if (s.bias) {
+                p.bias = memory(desc.bias_desc(), engine, nullptr);
+                p.add(DNNL_ARG_BIAS, p.bias);
+            }
+            if (p.scratch_bytes > 0) p.add(DNNL_ARG_SCRATCHPAD, p.scratch);
+            if (p.scratch_bytes > scratch->bytes())
+                scratch = std::make_unique<Arena>(p.scratch_bytes);
+            return p;
+        } catch (const dnnl::error& error) {
+            throw fatal(ExitCode::kResources,
+                        "oneDNN cannot multiply {} x {} by {} x {} in {} fast here ({}): use fp32",
+                        s.m, s.k, s.k, s.n, s.operands == DType::kF32 ? "fp32" : "bf16",
+                        error.message);
+        }
+    }
+
+    int threads;
+    dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+    dnnl::stream stream{engine};
+    std::map<std::tuple<std::int64_t, std::int64_t, DType>, memory::desc> packed;
+    std::map<Matmul, Prepared> prepared;
+    std::unique_ptr<Arena> scratch = std::make_unique<Arena>(0);
+};
+
+OneDnn::OneDnn(int threads) : state_(std::make_unique<State>(threads)) {}
+OneDnn::~OneDnn() = default;
+
+bool OneDnn::has_fast_fp32() {
+    const Matmul s{.m = kTypicalRows,
+                   .n = 256,
+                   .k = 256,
+                   .a_stride = 256,
+                   .b_stride = 256,
+                   .c_stride = 256,
+                   .b_transposed = true};
+    return is_fast(state_->describe(s, plain_desc(s.k, s.n, s.operands, s.b_stride, true)));
+}
+
+std::int64_t OneDnn::packed_bytes(std::int64_t k, std::int64_t n, DType dtype) {
+    try {
+        const memory::desc& packed = state_->packed_desc(k, n, dtype);
+        if (packed == plain_desc(k, n, dtype, n, false)) return 0;
+        if (packed == plain_desc(k, n, dtype, k, true)) return 0;
+        return static_cast<std::int64_t>(packed.get_size());
+    } catch (const dnnl::error&) {
+        return 0;  // run() will say what is missing
+    }
+}
+
+void OneDnn::pack(std::int64_t k, std::int64_t n, DType dtype, const void* plain,
+                  std::int64_t stride, bool transposed, void* packed) {
+    omp_set_num_threads(state_->threads);
+    memory from(plain_desc(k, n, dtype, stride, transposed), state_->engine,
+                const_cast<void*>(plain));
+    memory to(state_->packed_desc(k, n, dtype), state_->engine, packed);
+    dnnl::reorder(from, to).execute(state_->stream, from, to);
+    state_->stream.wait();
+}
+
+void OneDnn::run(const Matmul& shape, const void* a, const void* b, const float* bias, void* c) {
+    CHECK(shape.bias == (bias != nullptr));
+    Prepared& p = state_->prepare(shape);
+    omp_set_num_threads(state_->threads);
+    p.a.set_data_handle(const_cast<void*>(a));
+    p.b.set_data_handle(const_cast<void*>(b));
+    p.c.set_data_handle(c);
+    if (shape.bias) p.bias.set_data_handle(const_cast<float*>(bias));
+    if (p.scratch_bytes > 0) p.scratch.set_data_handle(state_->scratch->at(0));
+    // The C call takes an array that is ready; the C++ one would build a map and a vector each
+    // time.
+    const dnnl_status_t status =
+        dnnl_primitive_execute(p.primitive.get(), state_->stream.get(), p.num_args, p.args.data());
+    CHECK(status == dnnl_success, "oneDNN's matmul failed with status {}",
+          static_cast<int>(status));
+    state_->stream.wait();
+}
+
+}  // namespace isthmus::inner::cpu
