@@ -12,8 +12,8 @@
 #include "base/check.hpp"
 #include "base/error.hpp"
 #include "inner/data/prepare.hpp"
-#include "tests/support/temporary_folder.hpp"
 #include "tests/support/faulty_files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace isthmus::inner {
 
