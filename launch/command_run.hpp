@@ -21,7 +21,7 @@ inline void add_run_options(CLI::App& command, RunOptions& options) {
     command
         .add_option("--set", options.overrides,
                     "keys that differ from the file: --set train.steps=200 optim.lr=1e-3")
-        ->type_name("KEY=VALUE ...");
+        ->type_name("KEY=VALUE");
     command
         .add_option("--run", options.run_folder,
                     "folder of the run; default: run_folder of the file, else runs/NAME")

@@ -194,20 +194,24 @@ void expect_training_equal(const Fixture& f, const TrainConfig& t) {
 
 class Golden : public ::testing::TestWithParam<const char*> {
   protected:
+    std::vector<float> all_logits(const TrainConfig& t) const {
+        const auto predictor = make_predictor(f_, t);
+        const std::vector<float> tokens = f_.golden("tokens");
+        const std::vector<std::int32_t> ids(tokens.begin(), tokens.end());
+        const std::size_t row = kSequence * static_cast<std::size_t>(f_.config.vocab);
+        std::vector<float> got(row * kBatch);
+        for (std::size_t b = 0; b < kBatch; ++b) {
+            predictor->logits(std::span(ids).subspan(b * kSequence, kSequence),
+                              std::span(got).subspan(b * row, row));
+        }
+        return got;
+    }
+
     Fixture f_{GetParam()};
 };
 
 TEST_P(Golden, LogitsOfTheWholeSequence) {
-    const auto predictor = make_predictor(f_, training());
-    const std::vector<float> want = f_.golden("logits"), tokens = f_.golden("tokens");
-    const std::vector<std::int32_t> ids(tokens.begin(), tokens.end());
-    const std::size_t row = kSequence * static_cast<std::size_t>(f_.config.vocab);
-    std::vector<float> got(row * kBatch);
-    for (std::size_t b = 0; b < kBatch; ++b) {
-        predictor->logits(std::span(ids).subspan(b * kSequence, kSequence),
-                          std::span(got).subspan(b * row, row));
-    }
-    expect_equal("logits", got, want);
+    expect_equal("logits", all_logits(training()), f_.golden("logits"));
 }
 
 TEST_P(Golden, LogitsThroughTheKeyValueCache) {
@@ -246,30 +250,40 @@ TEST_P(Golden, TrainingInTwoMicroBatchesOnTwoThreads) {
     expect_training_equal(f_, t);
 }
 
-/// bf16 rounds at other places here than in PyTorch, so elements differ; what must agree is the
-/// size of the error. Per tensor the rms error may pass PyTorch's by chance; over all tensors it
-/// may not.
+/// bf16 rounds at other places here than in PyTorch, so errors differ element by element; what must
+/// agree is their size: PyTorch's worst over 16 batches. Single elements of a tensor may pass that
+/// by chance.
+constexpr double kChance = 1.5;
+
 TEST_P(Golden, Bf16IsAsCloseAsPyTorchs) {
     TrainConfig t = training();
     t.dtype = "bf16";
     t.emulate_bf16 = true;
     auto tokens = f_.tokens();
     const auto trainer = make_trainer(f_, t, tokens);
-    const StepReport report = trainer->step();
-    const double loss = f_.golden("losses")[0];
-    EXPECT_NEAR(report.loss, loss, 4e-3 * loss);
-    double ours = 0, peers = 0;
-    for (const TensorName& n : f_.names) {
-        const std::string key = "grad." + n.name;
-        const Difference d = difference(f_.tensor(n, trainer->gradients(n.unit)), f_.golden(key));
-        const double peer_rms = f_.bf16[key]["rms"], peer_max = f_.bf16[key]["max"];
-        std::printf("%-60s rms %.2f max %.2f of the peer's\n", n.name.c_str(), d.rms / peer_rms,
-                    d.max / peer_max);
-        ours += d.rms * d.rms / (d.magnitude * d.magnitude);
-        peers += peer_rms * peer_rms / (d.magnitude * d.magnitude);
+    const auto expect_close = [&](const std::string& key, std::span<const float> got) {
+        const Difference d = difference(got, f_.golden(key));
+        const double peer = f_.bf16[key];
+        EXPECT_LE(d.max, kChance * peer * d.magnitude) << key;
+        return d.rms / d.magnitude;
+    };
+    double squares = 0;
+    std::vector<float> losses;
+    for (std::size_t s = 0; s < kSteps; ++s) {
+        losses.push_back(static_cast<float>(trainer->step().loss));
+        if (s > 0) continue;
+        for (const TensorName& n : f_.names) {
+            const double rms =
+                expect_close("grad." + n.name, f_.tensor(n, trainer->gradients(n.unit)));
+            squares += rms * rms;
+        }
     }
-    std::printf("all: %.3f\n", std::sqrt(ours / peers));
-    EXPECT_LE(std::sqrt(ours), std::sqrt(peers));
+    EXPECT_LE(std::sqrt(squares), f_.bf16["gradients"].get<double>());
+    expect_close("losses", losses);
+    for (const TensorName& n : f_.names) {
+        expect_close("after." + n.name, f_.tensor(n, trainer->parameters(n.unit)));
+    }
+    expect_close("logits", all_logits(t));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Golden,

@@ -100,8 +100,8 @@ TEST_F(DataCommand, DamageIsFoundByVerifyAndStopEndsWith130) {
 }
 
 TEST_F(DataCommand, HelpShowsDefaultsAndUsageErrorsAreCaught) {
-    EXPECT_TRUE(has(run({"prepare", "--help"}), "[0.02]"));
-    EXPECT_TRUE(has(run({"prepare", "--help"}), "[byte]"));
+    EXPECT_TRUE(has(run({"prepare", "--help"}), "SHARE=0.02"));
+    EXPECT_TRUE(has(run({"prepare", "--help"}), "NAME=byte"));
     EXPECT_TRUE(has(run({}), "usage: "));
     EXPECT_TRUE(has(run({"prepare"}), "usage: "));
     EXPECT_TRUE(has(run({"import", "a", "--out", "b", "--format", "zip"}), "usage: "));
