@@ -12,11 +12,8 @@
 #include "base/check.hpp"
 #include "base/error.hpp"
 #include "inner/data/prepare.hpp"
-<<<<<<< HEAD
-=======
-#include "tests/support/temporary_folder.hpp"
->>>>>>> main
 #include "tests/support/faulty_files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace isthmus::inner {
 
@@ -107,11 +104,7 @@ class DataTest : public testing::Test {
         return "nothing was thrown";
     }
 
-<<<<<<< HEAD
     test::TemporaryFolder folder_;
-=======
-    test::TemporaryFolder folder_;
->>>>>>> main
     std::unique_ptr<FileSystem> files_ = posix_files();
 };
 
