@@ -135,15 +135,16 @@ class SitesRun : public testing::Test {
     }
     Path write_config(std::int64_t steps, const std::string& outer) {
         const Path file = folder_.path() / "run.toml";
-        std::ofstream(file) << "data = \"" << (folder_.path() / "data").string() << "\"\n"
-                            << "run_folder = \"" << run_.string() << "\"\n"
-                            << "[model]\npreset = \"custom\"\nfamily = \"llama\"\nvocab = 256\n"
-                               "d_model = 32\nnum_layers = 2\nnum_heads = 2\nnum_kv_heads = 2\n"
-                               "ffn_dim = 64\ncontext = 32\n"
-                            << "[train]\nsteps = " << steps
-                            << "\nbatch = 3\nthreads = 1\naccumulate = 2\neval_every = 0\neval_windows = 2\n"
-                            << "[optim]\nwarmup_steps = 3\n[outer]\n"
-                            << outer;
+        std::ofstream(file)
+            << "data = \"" << (folder_.path() / "data").string() << "\"\n"
+            << "run_folder = \"" << run_.string() << "\"\n"
+            << "[model]\npreset = \"custom\"\nfamily = \"llama\"\nvocab = 256\n"
+               "d_model = 32\nnum_layers = 2\nnum_heads = 2\nnum_kv_heads = 2\n"
+               "ffn_dim = 64\ncontext = 32\n"
+            << "[train]\nsteps = " << steps
+            << "\nbatch = 3\nthreads = 1\naccumulate = 2\neval_every = 0\neval_windows = 2\n"
+            << "[optim]\nwarmup_steps = 3\n[outer]\n"
+            << outer;
         return file;
     }
 
