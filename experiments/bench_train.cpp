@@ -51,6 +51,9 @@ class RandomTokens final : public inner::TokenFile {
             out[i] = static_cast<std::int32_t>(isthmus::random_bits(1, first + i) % info_.vocab);
         return isthmus::Done{};
     }
+    isthmus::Status read_documents(std::uint64_t, std::span<std::uint64_t>) override {
+        return isthmus::Error{"random tokens have no documents"};
+    }
     isthmus::Status verify(const std::function<void(std::uint64_t, std::uint64_t)>&,
                            const std::function<bool()>&) override {
         return isthmus::Done{};

@@ -3,7 +3,8 @@
 // Attention counts the multiply-adds a causal mask leaves: 2 products forward, 5 backward.
 #include <fmt/core.h>
 
-#include <chrono>
+#include <time.h>
+
 #include <vector>
 
 #include "base/random.hpp"
@@ -12,18 +13,25 @@
 namespace isthmus::inner {
 namespace {
 
+/// Processor time of this thread: a machine busy with others disturbs it less than the clock on the
+/// wall.
+double now() {
+    timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 /// Best of several runs, in seconds a call.
 template <class Fn>
 double time_of(Fn&& fn) {
-    using Clock = std::chrono::steady_clock;
     const auto once = [&](int calls) {
-        const auto begin = Clock::now();
+        const double begin = now();
         for (int i = 0; i < calls; ++i) fn();
-        return std::chrono::duration<double>(Clock::now() - begin).count() / calls;
+        return (now() - begin) / calls;
     };
-    const int calls = static_cast<int>(0.02 / (once(1) + 1e-9)) + 1;
+    const int calls = static_cast<int>(0.0005 / (once(1) + 1e-9)) + 1;
     double best = once(calls);
-    for (int i = 0; i < 6; ++i) best = std::min(best, once(calls));
+    for (int i = 0; i < 200; ++i) best = std::min(best, once(calls));
     return best;
 }
 
@@ -32,7 +40,8 @@ struct Buffer {
         : dtype(type), rows(rows_), cols(cols_) {
         bytes.resize(static_cast<std::size_t>(rows * cols * 4));
         for (std::int64_t i = 0; i < rows * cols; ++i) {
-            const auto x = static_cast<float>(random_normal(1, static_cast<std::uint64_t>(i)));
+            const auto x =
+                static_cast<float>(random_uniform(1, static_cast<std::uint64_t>(i)) * 2 - 1);
             if (dtype == DType::kF32) {
                 reinterpret_cast<float*>(bytes.data())[i] = x;
             } else {
@@ -106,8 +115,8 @@ int main() {
         const CpuContext context = {&kernels_of(set), 1};
         for (const DType dtype : {DType::kF32, DType::kBF16}) {
             fmt::print("{} {}\n", to_string(set), dtype == DType::kF32 ? "fp32" : "bf16");
-            for (const std::int64_t dim : {32, 64, 128})
-                for (const std::int64_t t : {64, 128, 256, 1024})
+            for (const std::int64_t dim : {32, 64})
+                for (const std::int64_t t : {64, 128, 256})
                     bench_attention(context, dtype, 2, t, 4, dim);
             bench_norm(context, dtype, 1024, 768);
         }

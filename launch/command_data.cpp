@@ -84,7 +84,7 @@ void add_prepare(CLI::App& data, CommandContext& context) {
     command
         ->add_option("input", options->inputs, "text, .gz or .dz, .zst, .jsonl, .jsonl.gz or .zst")
         ->required()
-        ->type_name("FILE...");
+        ->type_name("FILE");
     command->add_option("--out", options->out, "folder for the token file; made if missing")
         ->required()
         ->type_name("DIR");
@@ -117,7 +117,7 @@ void add_import(CLI::App& data, CommandContext& context) {
     auto options = std::make_shared<Options>();
     command->add_option("train", options->train, ".bin files, one after the other")
         ->required()
-        ->type_name("TRAIN.bin...");
+        ->type_name("TRAIN.bin");
     command->add_option("--out", options->import.out, "folder for the token file; made if missing")
         ->required()
         ->type_name("DIR");

@@ -79,13 +79,15 @@ std::string explain(CLI::App& app, const CLI::ParseError& error) {
     CLI::App* command = active_command(app, name);
     const std::string help = fmt::format(" ({} --help)", name);
     const std::vector<std::string> extras = app.remaining(true);
-    if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extras.empty()) {
+    const std::vector<std::string> commands = command_names(*command);
+    // A misspelt command is also a missing one, and CLI11 may speak of that first.
+    const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    if (!extras.empty() && (unknown || !commands.empty())) {
         const std::string word = extras.front().substr(0, extras.front().find('='));
         if (word.starts_with("-")) {
             return fmt::format("{}: {} has no such option{}{}", word, name,
                                suggestion(word, option_names(*command)), help);
         }
-        const auto commands = command_names(*command);
         if (!commands.empty()) {
             return fmt::format("{}: {} has no such command{}{}", extras.front(), name,
                                suggestion(word, commands), help);
@@ -95,7 +97,7 @@ std::string explain(CLI::App& app, const CLI::ParseError& error) {
     std::string what = error.what();
     for (char& c : what)
         if (c == '\n') c = ' ';
-    return fmt::format("{}: {}{}", name, what, help);
+    return what + help;
 }
 
 void add_commands(CLI::App& app, CommandContext& context) {
@@ -115,9 +117,9 @@ void run_command_line(CommandContext& context, const std::vector<std::string>& a
     CLI::App app("isthmus trains one model on several sites that only a thin link joins.",
                  "isthmus");
     app.set_version_flag("--version", version_text, "commit, build and library versions");
-    app.footer(kExitCodes);
     app.require_subcommand(0, 1);
     add_commands(app, context);
+    app.footer(kExitCodes);  // last: subcommands inherit what stands before them
     if (arguments.empty()) {
         std::fputs(kIntroduction, stdout);
         return;

@@ -11,7 +11,7 @@ struct LoopSettings {
     std::int64_t eval_every = 0;    ///< steps; 0 = only at the end
     std::int64_t eval_windows = 0;  ///< 0 = never
     double gemm_rate = 0;           ///< FLOP/s of this machine; 0: not known
-    Path folder;                    ///< steps.jsonl and evals.jsonl go here
+    Path folder = {};               ///< steps.jsonl and evals.jsonl go here
 };
 
 /// Runs the steps that remain of `settings.steps`. Asks context.stop() after each; when told to

@@ -234,48 +234,48 @@ ISTHMUS_INLINE float max_lanes(Vec v) {
     return a[0];
 }
 
-/// 2^x, within 2 units in the last place. Below -126 (-inf too) it is 0; above 127.4 it stays at
-/// 2^127.4; NaN stays NaN. x = n + r with |r| <= 1/2; 2^r by its Taylor polynomial of degree 7
-/// (error 6e-9), then n is added to the exponent.
-ISTHMUS_INLINE Vec exp2(Vec x) {
-    const Vec clamped = max(broadcast(-126.0f), min(broadcast(127.4f), x));
-    const Vec shifted = clamped + 0x1.8p23f;  // the integer nearest to x in the low mantissa bits
-    const Vec r = clamped - (shifted - 0x1.8p23f);
-    Vec p = broadcast(1.5252734e-5f);
-    p = fma(p, r, broadcast(1.5403530e-4f));
-    p = fma(p, r, broadcast(1.3333558e-3f));
-    p = fma(p, r, broadcast(9.6181291e-3f));
-    p = fma(p, r, broadcast(5.5504109e-2f));
-    p = fma(p, r, broadcast(2.4022651e-1f));
-    p = fma(p, r, broadcast(6.9314718e-1f));
-    p = fma(p, r, broadcast(1.0f));
-    const Vec scaled = vec_of_bits(bits_of(p) + (bits_of(shifted) << 23));
-    const Vec kept = x < -126.0f ? zeros() : scaled;
-    return x == x ? kept : x;
-}
+// Exponentials: x = n + r with |r| <= 1/2 (in base 2), 2^r by a minimax polynomial of degree 6
+// (error 3e-9), then a product with 2^n. Adding kShift leaves n + 127 in the low mantissa bits,
+// which shifted left by 23 are the float 2^n.
+constexpr float kShift = 0x1.8p23f + 127;
 constexpr float kLog2e = 1.44269504f;
 constexpr float kLn2 = 0.693147181f;
 
-/// e^x, within 2 units in the last place for |x| < 87; 0 below -87.3 (-inf too), at most 2e38.
+/// 2^x for x < 127.5, within 2 units in the last place; 0 below -126 (-inf too); NaN stays NaN.
+ISTHMUS_INLINE Vec exp2(Vec x) {
+    const Vec clamped = max(broadcast(-126.0f), x);
+    const Vec shifted = clamped + kShift;
+    const Vec r = clamped - (shifted - kShift);
+    Vec p = broadcast(1.55946778e-4f);
+    p = fma(p, r, broadcast(1.34066434e-3f));
+    p = fma(p, r, broadcast(9.61769279e-3f));
+    p = fma(p, r, broadcast(5.55031039e-2f));
+    p = fma(p, r, broadcast(2.40226522e-1f));
+    p = fma(p, r, broadcast(6.93147242e-1f));
+    p = fma(p, r, broadcast(1.0f));
+    const Vec result = p * vec_of_bits(bits_of(shifted) << 23);
+    return x < -126.0f ? zeros() : result;
+}
+
+/// e^x, within 2 units in the last place; 0 below -87.3 (-inf too); 2e38 above 88.3; NaN stays NaN.
 ISTHMUS_INLINE Vec exp(Vec x) {
-    // x log2(e) in two parts: its rounding error alone would be 60 units in the last place at |x|
-    // = 87.
-    const Vec clamped = max(broadcast(-87.33654f), min(broadcast(88.3f), x));
-    const Vec shifted = fma(clamped, broadcast(kLog2e), broadcast(0x1.8p23f));
-    const Vec n = shifted - 0x1.8p23f;
+    constexpr float kLowest = -87.33654f;
+    const Vec clamped = max(broadcast(kLowest), min(broadcast(88.3f), x));
+    const Vec shifted = fma(clamped, broadcast(kLog2e), broadcast(kShift));
+    const Vec n = shifted - kShift;
+    // n ln(2) in two parts, the first exact: its rounding error would be 60 units in the last
+    // place.
     Vec r = fma(n, broadcast(-0.693145752f), clamped);
     r = fma(n, broadcast(-1.42860677e-6f), r);
-    Vec p = broadcast(1.9841270e-4f);
-    p = fma(p, r, broadcast(1.3888889e-3f));
-    p = fma(p, r, broadcast(8.3333333e-3f));
-    p = fma(p, r, broadcast(4.1666667e-2f));
-    p = fma(p, r, broadcast(1.6666667e-1f));
-    p = fma(p, r, broadcast(0.5f));
+    Vec p = broadcast(1.40612409e-3f);
+    p = fma(p, r, broadcast(8.37901141e-3f));
+    p = fma(p, r, broadcast(4.16647755e-2f));
+    p = fma(p, r, broadcast(1.66663662e-1f));
+    p = fma(p, r, broadcast(0.50000006f));
     p = fma(p, r, broadcast(1.0f));
     p = fma(p, r, broadcast(1.0f));
-    const Vec scaled = vec_of_bits(bits_of(p) + (bits_of(shifted) << 23));
-    const Vec kept = x < -87.33654f ? zeros() : scaled;
-    return x == x ? kept : x;
+    const Vec result = p * vec_of_bits(bits_of(shifted) << 23);
+    return x < kLowest ? zeros() : result;
 }
 /// 1 / (1 + e^-x).
 ISTHMUS_INLINE Vec sigmoid(Vec x) {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "tests/support/faulty_files.hpp"
-#include "tests/support/temp_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace isthmus {
 namespace {
@@ -17,7 +17,7 @@ std::span<const std::byte> bytes(std::string_view text) {
 
 class Files : public testing::Test {
   protected:
-    test::TempFolder folder_;
+    test::TemporaryFolder folder_;
     Path at(const char* name) const { return folder_ / name; }
     std::unique_ptr<FileSystem> files_ = posix_files();
     void put(const char* name, std::string_view text) {

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.hpp"
-#include "tests/base/support/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace isthmus::checkpoint {
 namespace {
@@ -28,7 +28,7 @@ class Safetensors : public testing::Test {
         return SafetensorsWriter::create(*files_, path(name), std::move(tensors));
     }
 
-    TemporaryFolder folder_;
+    test::TemporaryFolder folder_;
     std::unique_ptr<FileSystem> files_ = posix_files();
 };
 

@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "inner/data/token_file.hpp"
 #include "launch/command.hpp"
-#include "tests/base/support/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace isthmus::launch {
 namespace {
@@ -43,7 +43,7 @@ class DataCommand : public testing::Test {
         return testing::AssertionFailure() << "\"" << part << "\" is not in: " << text;
     }
 
-    TemporaryFolder folder_;
+    test::TemporaryFolder folder_;
     std::unique_ptr<FileSystem> files_ = posix_files();
     Log log_{"test", LogLevel::kError};
     bool stop_ = false;
@@ -100,8 +100,8 @@ TEST_F(DataCommand, DamageIsFoundByVerifyAndStopEndsWith130) {
 }
 
 TEST_F(DataCommand, HelpShowsDefaultsAndUsageErrorsAreCaught) {
-    EXPECT_TRUE(has(run({"prepare", "--help"}), "[0.02]"));
-    EXPECT_TRUE(has(run({"prepare", "--help"}), "[byte]"));
+    EXPECT_TRUE(has(run({"prepare", "--help"}), "SHARE=0.02"));
+    EXPECT_TRUE(has(run({"prepare", "--help"}), "NAME=byte"));
     EXPECT_TRUE(has(run({}), "usage: "));
     EXPECT_TRUE(has(run({"prepare"}), "usage: "));
     EXPECT_TRUE(has(run({"import", "a", "--out", "b", "--format", "zip"}), "usage: "));

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "tests/support/faulty_files.hpp"
-#include "tests/support/temp_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace isthmus::launch {
 namespace {
@@ -24,7 +24,7 @@ class RunFolder : public testing::Test {
         }
         return "";
     }
-    test::TempFolder folder_;
+    test::TemporaryFolder folder_;
     std::unique_ptr<FileSystem> disk_ = posix_files();
     test::FaultyFiles files_{*disk_};
     Path run_ = folder_ / "runs" / "a";

@@ -21,7 +21,7 @@
 #include "launch/run_config.hpp"
 #include "outer/outer_step.hpp"
 #include "outer/samples.hpp"
-#include "tests/base/support/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace isthmus::launch {
 namespace {
@@ -148,7 +148,7 @@ class SitesRun : public testing::Test {
         return file;
     }
 
-    TemporaryFolder folder_;
+    test::TemporaryFolder folder_;
     Path run_ = folder_.path() / "run";
     std::unique_ptr<FileSystem> files_ = posix_files();
 };

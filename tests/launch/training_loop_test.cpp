@@ -11,7 +11,7 @@
 #include "launch/run_folder.hpp"
 #include "tests/launch/support/fake_trainer.hpp"
 #include "tests/support/faulty_files.hpp"
-#include "tests/support/temp_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace isthmus::launch {
 namespace {
@@ -33,7 +33,7 @@ class TrainingLoop : public testing::Test {
     std::vector<nlohmann::json> steps() { return json_lines(files_, folder_ / kStepsName); }
     std::vector<nlohmann::json> evals() { return json_lines(files_, folder_ / kEvalsName); }
 
-    test::TempFolder folder_;
+    test::TemporaryFolder folder_;
     std::unique_ptr<FileSystem> disk_ = posix_files();
     test::FaultyFiles files_{*disk_};
     Log log_{"", LogLevel::kError};

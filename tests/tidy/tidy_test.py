@@ -2,6 +2,7 @@
 """Each rule of tidy.py finds what it is for: a check that cannot fail checks nothing."""
 import contextlib
 import io
+import json
 import pathlib
 import subprocess
 import sys
@@ -61,9 +62,13 @@ class Rules(unittest.TestCase):
             root = pathlib.Path(name)
             (root / "CMakeCache.txt").write_text("CMAKE_BUILD_TYPE:STRING=Release\n")
             code = "inline int leak(int a) { return a + 1; } int (*use)(int) = leak;"
-            (root / "kernels_avx2.cpp").write_text(code)
-            subprocess.run(["c++", "-O2", "-c", "kernels_avx2.cpp", "-o", "kernels_avx2.cpp.o"],
-                           cwd=root, check=True)
+            (root / "a.cpp").write_text(code)
+            commands = []
+            for isa in ["-mavx2", "-msse2"]:  # the second is every processor's
+                command = f"c++ -O2 {isa} -c a.cpp -o a{isa}.o"
+                subprocess.run(command.split(), cwd=root, check=True)
+                commands.append({"command": command})
+            (root / "compile_commands.json").write_text(json.dumps(commands))
             findings = tidy.Findings()
             with contextlib.redirect_stdout(io.StringIO()):
                 tidy.check_isa_objects(root, findings)

@@ -59,7 +59,7 @@ struct AttentionKernels {
 // ------------------------------------------
 
 /// Queries and keys of a block. A block of scores is [keys, queries].
-constexpr std::int64_t kQueryBlock = 32;
+constexpr std::int64_t kQueryBlock = 64;
 constexpr std::int64_t kKeyBlock = 64;
 
 /// Floats from one packed row of a head to the next. The extra 16 keep the rows of a block from

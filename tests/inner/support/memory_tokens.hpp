@@ -16,6 +16,7 @@ class MemoryTokens final : public TokenFile {
         : tokens_(std::move(tokens)) {
         info_.vocab = vocab;
         info_.tokens = tokens_.size();
+        info_.documents = 1;
         info_.train_tokens = train_tokens;
     }
     const TokenFileInfo& info() const override { return info_; }
@@ -26,6 +27,12 @@ class MemoryTokens final : public TokenFile {
         const std::uint64_t at = (split == Split::kTrain ? 0 : info_.train_tokens) + first;
         CHECK(at + out.size() <= tokens_.size());
         std::copy_n(tokens_.begin() + static_cast<std::ptrdiff_t>(at), out.size(), out.begin());
+        return Done{};
+    }
+    /// One document holds everything.
+    Status read_documents(std::uint64_t first, std::span<std::uint64_t> out) override {
+        CHECK(first + out.size() <= 1);
+        std::fill(out.begin(), out.end(), 0);
         return Done{};
     }
     Status verify(const std::function<void(std::uint64_t, std::uint64_t)>&,

@@ -12,8 +12,8 @@
 #include "base/check.hpp"
 #include "base/error.hpp"
 #include "inner/data/prepare.hpp"
-#include "tests/base/support/temporary_folder.hpp"
 #include "tests/support/faulty_files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace isthmus::inner {
 
@@ -104,7 +104,7 @@ class DataTest : public testing::Test {
         return "nothing was thrown";
     }
 
-    TemporaryFolder folder_;
+    test::TemporaryFolder folder_;
     std::unique_ptr<FileSystem> files_ = posix_files();
 };
 
