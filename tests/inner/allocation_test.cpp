@@ -6,6 +6,7 @@
 #include "tests/inner/support/memory_tokens.hpp"
 #include "tests/inner/support/models.hpp"
 
+#include "inner/cpu/cpu_ops.hpp"
 #include "inner/trainer.hpp"
 
 namespace isthmus::inner {
@@ -39,7 +40,8 @@ TEST(Allocation, NoneAfterTheFirstStep) {
                 const test::AllocationCount count = test::stop_counting_allocations();
                 EXPECT_EQ(count.large, 0)
                     << name << " " << dtype << ": " << count.largest_bytes << " bytes";
-                if (dtype == "fp32") {
+                // oneDNN, which fp32 uses with AVX-512, makes a few tiny ones.
+                if (dtype == "fp32" && detect_cpu().best < InstructionSet::kAvx512) {
                     EXPECT_EQ(count.calls, 0) << name;
                 }
             }
