@@ -238,7 +238,8 @@ TEST_F(Folder, AFailedSaveLeavesTheOldModelTheNewOneOrNone) {
             } else {
                 EXPECT_NE(state.find("no config.json"), std::string::npos) << state;
             }
-            for (const Path& file : files_->list(path()).value())
+            const auto entries = files_->list(path());
+            for (const Path& file : entries.value())
                 EXPECT_NE(file.extension(), ".tmp") << static_cast<int>(op) << " " << nth;
         }
     }
