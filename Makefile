@@ -33,7 +33,8 @@ test: deps-test
 	ctest --test-dir build -j $(TEST_JOBS) --output-on-failure --no-tests=error
 
 bench-train: build
-	experiments/bench_train.sh
+	cmake --build build -j $(JOBS) --target bench_train
+	build/bench_train
 
 install: build
 	cmake --install build --prefix $(PREFIX)

@@ -1,23 +1,12 @@
 // Options that eval and generate share: how to compute, with the train section's meaning.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "inner/trainer.hpp"
+#include "launch/command.hpp"
 
 namespace isthmus::launch {
 
-inline void add_compute_options(CLI::App& command, inner::TrainConfig& compute) {
-    command
-        .add_option("--dtype", compute.dtype, "compute type; bf16 needs a processor that has it")
-        ->check(CLI::IsMember({"fp32", "bf16"}))
-        ->capture_default_str();
-    command
-        .add_option("--threads", compute.threads,
-                    "compute threads; 0 = every core this process may use")
-        ->check(CLI::Range(0, 4096))
-        ->type_name("THREADS")
-        ->capture_default_str();
-}
+/// --dtype and --threads. `compute` must outlive the parse.
+void add_compute_options(CLI::App& command, inner::TrainConfig& compute);
 
 }  // namespace isthmus::launch

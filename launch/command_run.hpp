@@ -1,7 +1,8 @@
 // What every command that works on a run's configuration takes: the file, --set, --run.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 #include "launch/command.hpp"
 #include "launch/run_config.hpp"
@@ -14,24 +15,10 @@ struct RunOptions {
     std::string run_folder;
 };
 
-inline void add_run_options(CLI::App& command, RunOptions& options) {
-    command.add_option("config", options.file, "the run's configuration")
-        ->required()
-        ->type_name("FILE.toml");
-    command
-        .add_option("--set", options.overrides,
-                    "keys that differ from the file: --set train.steps=200 optim.lr=1e-3")
-        ->type_name("KEY=VALUE");
-    command
-        .add_option("--run", options.run_folder,
-                    "folder of the run; default: run_folder of the file, else runs/NAME")
-        ->type_name("DIR");
-}
+/// `options` must outlive the parse.
+void add_run_options(CLI::App& command, RunOptions& options);
 
-inline RunConfig load_run(CommandContext& context, const RunOptions& options) {
-    RunConfig config = load_run_config(context.files, options.file, options.overrides);
-    if (!options.run_folder.empty()) config.run_folder = options.run_folder;
-    return config;
-}
+/// ERRORS  throws Fatal(kUsage): see load_run_config.
+RunConfig load_run(CommandContext&, const RunOptions&);
 
 }  // namespace isthmus::launch

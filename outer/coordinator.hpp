@@ -36,6 +36,25 @@ struct HeardFrom {
     SiteId site;
     Message message;
 };
+/// When a driver may give its next Tick. A loop that has itself stood still (SIGSTOP, a suspended
+/// machine) waits a beat, so that what has arrived meanwhile is heard before anyone is judged
+/// silent.
+class JudgeGate {
+  public:
+    JudgeGate(const Budget& budget, TimePoint now) : budget_(budget), looked_(now) {}
+    bool open(TimePoint now) {
+        if (now - looked_ > budget_.silence() / 2) opens_ = now + budget_.beat();
+        looked_ = now;
+        return now >= opens_;
+    }
+    TimePoint opens() const { return opens_; }
+
+  private:
+    Budget budget_;
+    TimePoint looked_;
+    TimePoint opens_{};
+};
+
 using CoordinatorEvent = std::variant<HeardFrom, Tick, Quit>;
 
 /// A line for the log.

@@ -1,5 +1,5 @@
-// What the outer loop needs of a model. The consumer declares its port: launch/ plugs our engine in, a
-// later Python package plugs a PyTorch model in. Nothing of inner/ is visible here.
+// What the outer loop needs of a model. The consumer declares its port: launch/ plugs our engine
+// in, a later Python package plugs a PyTorch model in. Nothing of inner/ is visible here.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The arithmetic of a round. Fixed sequences of fp32 operations, compiled without contraction, so that
-// every site gets the same bits from the same bytes, whatever its processor.
+// The arithmetic of a round. Fixed sequences of fp32 operations, compiled without contraction, so
+// that every site gets the same bits from the same bytes, whatever its processor.
 #pragma once
 
 #include <cstdint>

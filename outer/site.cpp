@@ -1,5 +1,7 @@
 #include "outer/site.hpp"
 
+#include <cmath>
+
 #include "base/check.hpp"
 
 namespace isthmus::outer {
@@ -81,8 +83,23 @@ class Step {
 
     void hear(const Begin& begin) {
         if (s_.phase != Phase::kReady || begin.round != s_.round) return;  // an echo
+        if (!fits(begin)) {
+            return on(Quit{fmt::format("round {} would not be a mean over all {} sites",
+                                       begin.round.value, s_.hello.listens.size())});
+        }
         s_.phase = Phase::kExchange;
         actions_.push_back(Exchange{begin});
+    }
+
+    /// All sites contribute, in ascending id, with weights that can divide.
+    bool fits(const Begin& begin) const {
+        const std::size_t sites = s_.hello.listens.size();
+        if (begin.contributors.size() != sites || begin.weights.size() != sites) return false;
+        for (std::uint32_t i = 0; i < sites; ++i) {
+            if (begin.contributors[i] != SiteId(i)) return false;
+            if (!std::isfinite(begin.weights[i]) || begin.weights[i] <= 0) return false;
+        }
+        return true;
     }
 
     void hear(const Commit& commit) {

@@ -44,7 +44,7 @@ class SiteDriver::Network {
             move_data();
             const std::uint64_t progress =
                 driver_.steps_.load(std::memory_order_relaxed) + exchange_->chunks_moved();
-            decide(SiteTick{progress});
+            if (gate_.open(now())) decide(SiteTick{progress});
             if (!ended_) wait();
         }
         // Sockets end on the thread that used them.
@@ -101,7 +101,8 @@ class SiteDriver::Network {
         std::vector<net::Interest> interests{{.link = control_.get()}};
         exchange_->add_interests(interests);
         net::wait(interests, &driver_.wake_up_,
-                  std::chrono::ceil<std::chrono::milliseconds>(state_.next_beat - now()));
+                  std::chrono::ceil<std::chrono::milliseconds>(
+                      std::max(state_.next_beat, gate_.opens()) - now()));
     }
 
     void act(const Say& say) {
@@ -145,6 +146,7 @@ class SiteDriver::Network {
     std::unique_ptr<PeerExchange> exchange_;
     std::unique_ptr<net::Link> control_;
     SiteState state_;
+    JudgeGate gate_{options_.budget, now()};
     bool ended_ = false;
 };
 

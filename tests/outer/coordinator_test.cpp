@@ -265,6 +265,16 @@ TEST(Coordinator, ARestartedOrLeavingSiteEndsTheRun) {
     }
 }
 
+TEST(JudgeGate, OpensABeatAfterTheLoopStoodStill) {
+    TimePoint now{};
+    JudgeGate gate(kBudget, now);
+    EXPECT_TRUE(gate.open(now));
+    EXPECT_TRUE(gate.open(now += 7s));
+    EXPECT_FALSE(gate.open(now += 8s));  // more than half of what makes a peer lost
+    EXPECT_FALSE(gate.open(now += 999ms));
+    EXPECT_TRUE(gate.open(now += 1ms));
+}
+
 TEST(Coordinator, QuitTellsEveryone) {
     Play play(2);
     play.hear(1, hello(1, 2));

@@ -1,6 +1,8 @@
 // Scripted events: what a site says and does.
 #include "outer/site.hpp"
 
+#include <cmath>
+
 #include "outer/outer_step.hpp"
 
 namespace isthmus::outer {
@@ -11,6 +13,10 @@ using namespace std::chrono_literals;
 const StateHash kInitial = hash_state(std::vector<float>{1});
 const StateHash kNext = hash_state(std::vector<float>{2});
 const Budget kBudget{.round = 60s, .join = 600s};  // silence 15 s, beat 1 s
+
+Begin begin(Round round) {
+    return {.round = round, .contributors = {SiteId(0), SiteId(1)}, .weights = {1, 1}};
+}
 
 using Lines = std::vector<std::string>;
 using Phase = SiteState::Phase;
@@ -42,7 +48,7 @@ class Play {
     void to_vote() {
         hear(Start{{"y", ""}});
         on(Cut{16});
-        hear(Begin{.round = state.round, .contributors = {}, .weights = {}});
+        hear(begin(state.round));
         on(Exchanged{kNext});
     }
 
@@ -56,8 +62,7 @@ TEST(Site, ARunFromHelloToFarewell) {
     EXPECT_EQ(play.hear(Start{{"y", ""}}), Lines{"joined"});
     for (std::uint64_t round = 0; round < 2; ++round) {
         EXPECT_EQ(play.on(Cut{16}), Lines{"READY"});
-        EXPECT_EQ(play.hear(Begin{.round = Round(round), .contributors = {}, .weights = {}}),
-                  Lines{"exchange"});
+        EXPECT_EQ(play.hear(begin(Round(round))), Lines{"exchange"});
         EXPECT_EQ(play.on(Exchanged{kNext}), Lines{"VOTE"});
         EXPECT_EQ(play.hear(Commit{.round = Round(round), .result = kNext}), Lines{"apply"});
         EXPECT_EQ(play.state.anchor, kNext);
@@ -71,7 +76,7 @@ TEST(Site, NothingIsAppliedWithoutItsCommit) {
     Play play;
     play.to_vote();
     EXPECT_EQ(play.hear(Commit{.round = Round(1), .result = kNext}), Lines{});
-    EXPECT_EQ(play.hear(Begin{.round = Round(0), .contributors = {}, .weights = {}}), Lines{});
+    EXPECT_EQ(play.hear(begin(Round(0))), Lines{});
     EXPECT_EQ(play.state.phase, Phase::kVoted);
     const auto said = play.hear(Commit{.round = Round(0), .result = kInitial});
     ASSERT_EQ(said.size(), 1u);
@@ -89,7 +94,7 @@ TEST(Site, RepeatsItselfAtEachBeatUntilAnswered) {
     EXPECT_EQ(play.tick_after(1s), Lines{"BEAT"});
     play.on(Cut{1});
     EXPECT_EQ(play.tick_after(1s), Lines{"READY"});
-    play.hear(Begin{.round = Round(0), .contributors = {}, .weights = {}});
+    play.hear(begin(Round(0)));
     EXPECT_EQ(play.tick_after(1s), Lines{"BEAT"});
     play.on(Exchanged{kNext});
     EXPECT_EQ(play.tick_after(1s), Lines{"VOTE"});
@@ -119,12 +124,30 @@ TEST(Site, WaitsForTheOthersAsLongAsTheJoinBudget) {
                     "missing"});
 }
 
+TEST(Site, ARoundThatIsNoMeanOverAllIsRefused) {
+    const auto refusal = [](auto&& change) {
+        Play play;
+        play.hear(Start{{"y", ""}});
+        play.on(Cut{1});
+        Begin wrong = begin(Round(0));
+        change(wrong);
+        return play.hear(wrong);
+    };
+    const Lines refused{"LEAVE", "end: round 0 would not be a mean over all 2 sites"};
+    EXPECT_EQ(refusal([](Begin&) {}), Lines{"exchange"});
+    EXPECT_EQ(refusal([](Begin& b) { b.contributors.pop_back(); }), refused);
+    EXPECT_EQ(refusal([](Begin& b) { b.weights.push_back(1); }), refused);
+    EXPECT_EQ(refusal([](Begin& b) { std::swap(b.contributors[0], b.contributors[1]); }), refused);
+    EXPECT_EQ(refusal([](Begin& b) { b.weights = {0, 0}; }), refused);
+    EXPECT_EQ(refusal([](Begin& b) { b.weights[1] = NAN; }), refused);
+}
+
 TEST(Site, StopEndsItInEveryPhase) {
     for (int phase = 0; phase < 4; ++phase) {
         Play play;
         if (phase > 0) play.hear(Start{{"y", ""}});
         if (phase > 1) play.on(Cut{1});
-        if (phase > 2) play.hear(Begin{.round = Round(0), .contributors = {}, .weights = {}});
+        if (phase > 2) play.hear(begin(Round(0)));
         EXPECT_EQ(play.hear(Stop{"site 0 is lost"}), Lines{"end: site 0 is lost"});
         EXPECT_EQ(play.state.phase, Phase::kEnded);
     }

@@ -3,6 +3,7 @@
 
 Every finding is one line, FILE:LINE: what. Exit status 1 if there is any.
 """
+import json
 import pathlib
 import re
 import shutil
@@ -29,6 +30,7 @@ WRAPPERS = {"inner/cpu/onednn.hpp": "dnnl", "inner/cpu/parallel.hpp": "omp.h",
             "tests/inner/data/support/data_fixture.hpp": ("zlib.h", "zstd")}
 # Text that does not say anything about the code any more, or never should be there.
 FORBIDDEN = [
+    (re.compile(r"^(<<<<<<<|>>>>>>>)( |$)"), "a merge was committed unfinished"),
     (re.compile(r"\b(TODO|FIXME|XXX)\b"), "a leftover: finish it or write it in the issue"),
     (re.compile(r"-ffast-math|-Ofast|-funsafe-math"), "changes results silently"),
 ]
@@ -127,7 +129,12 @@ def check_isa_objects(build, findings):
     if "CMAKE_BUILD_TYPE:STRING=Release" not in flags or re.search(r"ISTHMUS_SANITIZE:\w+=\w", flags):
         print("SKIPPED: objects per instruction set are judged in plain release builds only")
         return
-    objects = [p for p in build.rglob("kernels_*.cpp.o") if "baseline" not in p.name]
+    objects = []
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        words = entry["command"].split()
+        if any(word.startswith(("-mavx", "-mfma", "-mamx")) for word in words):
+            objects.append(build / words[words.index("-o") + 1])
+    objects = [p for p in objects if p.is_file()]
     for path in objects:
         out = subprocess.run(["nm", "-C", "--defined-only", str(path)], check=True,
                              capture_output=True, text=True).stdout

@@ -2,6 +2,7 @@
 """Each rule of tidy.py finds what it is for: a check that cannot fail checks nothing."""
 import contextlib
 import io
+import json
 import pathlib
 import subprocess
 import sys
@@ -44,6 +45,7 @@ class Rules(unittest.TestCase):
         self.expect("base/a.cpp", "int a; ", "white space at the end")
         self.expect("base/a.cpp", "// " + "x" * 98, "101 columns")
         self.expect("base/a.cpp", "// TO" + "DO later", "a leftover")
+        self.expect("base/a.cpp", "<" * 7 + " HEAD", "unfinished")
         self.expect("cmake/a.cmake", "-ffast" + "-math", "changes results")
 
     def test_whole_tree(self):
@@ -61,9 +63,13 @@ class Rules(unittest.TestCase):
             root = pathlib.Path(name)
             (root / "CMakeCache.txt").write_text("CMAKE_BUILD_TYPE:STRING=Release\n")
             code = "inline int leak(int a) { return a + 1; } int (*use)(int) = leak;"
-            (root / "kernels_avx2.cpp").write_text(code)
-            subprocess.run(["c++", "-O2", "-c", "kernels_avx2.cpp", "-o", "kernels_avx2.cpp.o"],
-                           cwd=root, check=True)
+            (root / "a.cpp").write_text(code)
+            commands = []
+            for isa in ["-mavx2", "-msse2"]:  # the second is every processor's
+                command = f"c++ -O2 {isa} -c a.cpp -o a{isa}.o"
+                subprocess.run(command.split(), cwd=root, check=True)
+                commands.append({"command": command})
+            (root / "compile_commands.json").write_text(json.dumps(commands))
             findings = tidy.Findings()
             with contextlib.redirect_stdout(io.StringIO()):
                 tidy.check_isa_objects(root, findings)

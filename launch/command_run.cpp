@@ -1,0 +1,27 @@
+#include "launch/command_run.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace isthmus::launch {
+
+void add_run_options(CLI::App& command, RunOptions& options) {
+    command.add_option("config", options.file, "the run's configuration")
+        ->required()
+        ->type_name("FILE.toml");
+    command
+        .add_option("--set", options.overrides,
+                    "keys that differ from the file: --set train.steps=200 optim.lr=1e-3")
+        ->type_name("KEY=VALUE");
+    command
+        .add_option("--run", options.run_folder,
+                    "folder of the run; default: run_folder of the file, else runs/NAME")
+        ->type_name("DIR");
+}
+
+RunConfig load_run(CommandContext& context, const RunOptions& options) {
+    RunConfig config = load_run_config(context.files, options.file, options.overrides);
+    if (!options.run_folder.empty()) config.run_folder = options.run_folder;
+    return config;
+}
+
+}  // namespace isthmus::launch
