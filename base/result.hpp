@@ -33,10 +33,11 @@ class [[nodiscard]] Result {
         return std::get<0>(state_);
     }
     const T& value() const& { return const_cast<Result*>(this)->value(); }
-    T&& value() && { return std::move(value()); }
+    /// By value: a reference into a temporary would end before a range-for over it begins.
+    T value() && { return std::move(value()); }
     T& operator*() & { return value(); }
     const T& operator*() const& { return value(); }
-    T&& operator*() && { return std::move(*this).value(); }
+    T operator*() && { return std::move(*this).value(); }
     T* operator->() { return &value(); }
     const T* operator->() const { return &value(); }
 

@@ -21,9 +21,9 @@
 #include "base/error.hpp"
 #include "base/random.hpp"
 #include "inner/cpu/cpu_ops.hpp"
+#include "inner/cpu/onednn.hpp"
 #include "inner/engine.hpp"
 #include "inner/trainer.hpp"
-#include "launch/gemm_rate.hpp"
 
 namespace {
 
@@ -68,6 +68,27 @@ double now() {
         .count();
 }
 
+/// FLOP/s of oneDNN's matrix product, 1024 cubed, the best of half a second: the physical limit
+/// that the table's GEMM share refers to, whichever GEMM trains.
+double onednn_rate(inner::DType dtype, std::int64_t threads) {
+    constexpr std::int64_t kSide = 1024;
+    inner::cpu::OneDnn onednn(static_cast<int>(threads));
+    inner::cpu::Matmul shape;
+    shape.m = shape.n = shape.k = shape.a_stride = shape.b_stride = shape.c_stride = kSide;
+    shape.operands = dtype;
+    const std::vector<float> a(kSide * kSide, 1.0f), b(kSide * kSide, 1.0f);
+    std::vector<float> c(kSide * kSide);
+    onednn.run(shape, a.data(), b.data(), nullptr, c.data());
+    double best = 1e30;
+    const double start = now();
+    do {
+        const double before = now();
+        onednn.run(shape, a.data(), b.data(), nullptr, c.data());
+        best = std::min(best, now() - before);
+    } while (now() - start < 0.5);
+    return 2.0 * kSide * kSide * kSide / best;
+}
+
 /// Our side of one cell, in this process.
 json measure(const Cell& cell) {
     inner::ModelConfig model;
@@ -99,8 +120,7 @@ json measure(const Cell& cell) {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     const double tokens = static_cast<double>(cell.batch * cell.context);
-    const double rate =
-        isthmus::launch::gemm_rate(*inner::make_ops(train), inner::compute_type(train));
+    const double rate = onednn_rate(inner::compute_type(train), cell.threads);
     return {{"tokens_per_s", tokens / step},
             {"loss", loss},
             {"peak_bytes", usage.ru_maxrss * 1024},
