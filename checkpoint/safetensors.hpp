@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,8 +58,9 @@ class SafetensorsWriter {
     virtual ~SafetensorsWriter() = default;
     /// The next values of the current tensor, in order; converts to the declared type.
     virtual void write(std::span<const float> values) = 0;
-    /// CHECKs that every element was written; fsync, rename, fsync of the folder.
-    virtual void finish() = 0;
+    /// CHECKs that every element was written; fsync, `before_rename` (no disk space is needed from
+    /// here on), rename, fsync of the folder.
+    virtual void finish(const std::function<void()>& before_rename = {}) = 0;
 };
 
 }  // namespace isthmus::checkpoint

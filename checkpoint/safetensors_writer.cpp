@@ -87,12 +87,13 @@ class Writer : public SafetensorsWriter {
         }
     }
 
-    void finish() override {
+    void finish(const std::function<void()>& before_rename) override {
         skip_complete();
         CHECK(current_ == tensors_.size(), "tensor {} is not written in full",
               tensors_[current_].name);
         throw_unless(file_->sync());
         throw_unless(file_->close());
+        if (before_rename) before_rename();
         throw_unless(files_.rename(temporary_, path_));
         finished_ = true;
         const Path folder = path_.parent_path();

@@ -137,6 +137,43 @@ void remove_other_config(FileSystem& files, const Path& path, const std::string&
     throw_unless(files.sync_folder(path.parent_path()));
 }
 
+/// config.json as a temporary file, so that putting it in place later needs no disk space.
+class StagedConfig {
+  public:
+    StagedConfig(FileSystem& files, Path path, const std::string& text)
+        : files_(files), path_(std::move(path)), temporary_(path_) {
+        temporary_ += ".tmp";
+        auto file = files_.create(temporary_);
+        if (!file) throw fatal(ExitCode::kResources, "{}", file.error().message);
+        staged_ = true;
+        Status status = (*file)->append(std::as_bytes(std::span(text)));
+        if (status) status = (*file)->sync();
+        if (status) status = (*file)->close();
+        if (!status) discard();
+        throw_unless(status);
+    }
+    ~StagedConfig() { discard(); }
+    StagedConfig(const StagedConfig&) = delete;
+    StagedConfig& operator=(const StagedConfig&) = delete;
+
+    void commit() {
+        throw_unless(files_.rename(temporary_, path_));
+        staged_ = false;
+        throw_unless(files_.sync_folder(path_.parent_path()));
+    }
+
+  private:
+    /// An error is already on its way to the user.
+    void discard() {
+        if (staged_) (void)files_.remove(temporary_).has_value();
+        staged_ = false;
+    }
+
+    FileSystem& files_;
+    Path path_, temporary_;
+    bool staged_ = false;
+};
+
 }  // namespace
 
 ModelFolder load_model_folder(FileSystem& files, const Path& folder) {
@@ -191,9 +228,9 @@ void save_model_folder(FileSystem& files, const Path& folder, const inner::Model
             writer->write(values);
         }
     }
-    remove_other_config(files, folder / "config.json", config_text);
-    writer->finish();
-    throw_unless(replace_file(files, folder / "config.json", config_text));
+    StagedConfig config_file(files, folder / "config.json", config_text);
+    writer->finish([&] { remove_other_config(files, folder / "config.json", config_text); });
+    config_file.commit();
 }
 
 }  // namespace isthmus::launch

@@ -46,6 +46,12 @@ LoadedModel load_predictor(CommandContext& context, const Path& model_or_run,
                     "or another machine",
                     model.folder.string(), human_bytes(weights), human_bytes(*available));
     }
+    if (compute.sequence > model.config.context) {
+        throw fatal(ExitCode::kUsage,
+                    "{}: sequences of {} tokens are longer than the model's context of {}: shorten "
+                    "them",
+                    model.folder.string(), compute.sequence, model.config.context);
+    }
     model.predictor = inner::Predictor::create(model.config, compute);
     for (std::uint32_t u = 0; u < folder.layout.units.size(); ++u)
         folder.read_unit(UnitId(u), model.predictor->parameters(UnitId(u)));

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "inner/cpu/cpu_ops.hpp"
 #include "launch/run_folder.hpp"
 #include "launch/sites.hpp"
 #include "launch/training.hpp"
@@ -41,23 +42,23 @@ std::uint64_t shared_config_hash(RunConfig config, std::uint64_t data_fingerprin
 void train_many_sites(CommandContext& context, const RunConfig& config) {
     write_run_description(context, config, config.folder());
     const std::string file = (config.folder() / kConfigName).string();
-    const SupervisedRun run{.outer = config.outer,
-                            .run_folder = config.folder(),
-                            .program = this_program(),
-                            .threads = config.train.threads,
-                            .coordinator_arguments = {"coordinator", file},
-                            .site_arguments =
-                                [&](SiteId site, std::int64_t threads) {
-                                    return std::vector<std::string>{
-                                        "site",
-                                        file,
-                                        "--site",
-                                        std::to_string(site.value),
-                                        "--overwrite",
-                                        "--set",
-                                        fmt::format("train.threads={}", threads)};
-                                },
-                            .stop = context.stop};
+    const SupervisedRun run{
+        .outer = config.outer,
+        .run_folder = config.folder(),
+        .program = this_program(),
+        .threads = config.train.threads > 0 ? config.train.threads : inner::detect_cpu().cores,
+        .coordinator_arguments = {"coordinator", file},
+        .site_arguments =
+            [&](SiteId site, std::int64_t threads) {
+                return std::vector<std::string>{"site",
+                                                file,
+                                                "--site",
+                                                std::to_string(site.value),
+                                                "--overwrite",
+                                                "--set",
+                                                fmt::format("train.threads={}", threads)};
+            },
+        .stop = context.stop};
     supervise_run(run, context.files, context.log);
     context.log.info("done: all {} sites hold the same parameters; model in {}, records in {}",
                      config.outer.sites, (config.folder() / kModelName).string(),
@@ -78,12 +79,14 @@ void train_one_of_many(CommandContext& context, const RunConfig& config, SiteId 
                         context.files, context.log);
     const Path folder = site_folder(config, site);
     create_run_folder(context.files, folder, overwrite);
+    // Lines about meetings come in between, so that a redrawn line would not stay whole.
+    CommandContext plain{context.files, context.log, context.stop, false};
     // At the end all hold the same parameters, so that one of them is enough to save them.
     const TrainingJob job{.config = config,
                           .folder = folder,
                           .model_folder = site == SiteId(0) ? config.folder() / kModelName : Path(),
                           .hooks = meeting.hooks()};
-    say_result(context, job, train_here(context, job));
+    say_result(plain, job, train_here(plain, job));
 }
 
 void coordinate(CommandContext& context, const RunConfig& config) {

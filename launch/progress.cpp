@@ -61,21 +61,25 @@ void Progress::step(const inner::StepReport& report, double now_seconds, double 
     if (seen_ == 1 || now_seconds - shown_at_ >= every) show(now_seconds);
 }
 
-void Progress::show(double now_seconds) {
-    shown_at_ = now_seconds;
-    shown_step_ = view_.step;
+void Progress::refresh() {
     const double time = std::max(step_seconds_, 1e-9);
     view_.tokens_per_s = tokens_per_step_ / time;
     view_.gemm_share =
         options_.gemm_rate > 0 ? options_.gemm_flop_per_step / time / options_.gemm_rate : 0;
     // One step is no basis for a prediction.
     view_.seconds_left = seen_ < 2 ? -1 : static_cast<double>(view_.steps - view_.step) * time;
+}
+
+void Progress::show(double now_seconds) {
+    shown_at_ = now_seconds;
+    refresh();
     const std::string line = progress_line(view_);
     if (options_.terminal) {
         options_.redraw(line);
         drawn_ = true;
     } else {
         options_.plain(line);
+        plain_step_ = view_.step;
     }
 }
 
@@ -85,8 +89,11 @@ void Progress::clear() {
 }
 
 void Progress::last() {
-    if (seen_ == 0 || shown_step_ == view_.step) return;
-    show(shown_at_);
+    clear();
+    if (seen_ == 0 || plain_step_ == view_.step) return;
+    refresh();
+    options_.plain(progress_line(view_));
+    plain_step_ = view_.step;
 }
 
 }  // namespace isthmus::launch

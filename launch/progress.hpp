@@ -47,18 +47,20 @@ class Progress {
     void step(const inner::StepReport&, double now_seconds, double step_seconds);
     /// Before anything else is printed: takes the redrawn line away.
     void clear();
-    /// Shows the last step whatever the time is.
+    /// The last step as a plain line, in a terminal too, where it stays; not twice.
     void last();
     double smoothed_step_seconds() const { return step_seconds_; }
 
   private:
+    /// Takes the smoothed rates into what is shown.
+    void refresh();
     void show(double now_seconds);
     Options options_;
     ProgressView view_;
     double step_seconds_ = 0;  ///< exponentially smoothed
     double tokens_per_step_ = 0;
     double shown_at_ = 0;
-    std::int64_t shown_step_ = 0;
+    std::int64_t plain_step_ = 0;  ///< of the newest plain line
     std::int64_t seen_ = 0;
     bool drawn_ = false;
 };

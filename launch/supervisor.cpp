@@ -128,8 +128,11 @@ class Supervisor {
     [[noreturn]] void interrupt() {
         log_.info("interrupted: the sites finish their step");
         stop_all(kGrace);
-        throw fatal(ExitCode::kInterrupted, "interrupted; all {} processes of the run have ended",
-                    children_.size());
+        throw fatal(
+            ExitCode::kInterrupted,
+            "interrupted; all {} processes of the run have ended; kept in {}: the records of "
+            "each site, and in model/ the weights of site 0 after its last step",
+            children_.size(), run_.run_folder.string());
     }
 
     /// One has failed: ends the others and throws what is to be said. Who only heard of a loss is

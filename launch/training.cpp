@@ -19,6 +19,10 @@ namespace isthmus::launch {
 
 namespace {
 
+/// Of a site of many: anchor, cut and staged result (outer/README.md), and the way between them and
+/// the trainer.
+constexpr std::int64_t kOuterBytesPerParameter = 16;
+
 std::string data_json(const RunConfig& config, const inner::TokenFileInfo& info) {
     const nlohmann::ordered_json json = {
         {"path", config.data},         {"fingerprint", fmt::format("{:016x}", info.fingerprint)},
@@ -57,7 +61,10 @@ void check_data(const RunConfig& config, const inner::TokenFile& tokens) {
 
 void check_memory(const RunConfig& config, std::int64_t sites_here) {
     const auto report = inner::Trainer::predict(config.model, config.train, config.optim);
-    require_memory(report.arena_bytes * sites_here, available_memory_bytes());
+    std::int64_t bytes = report.arena_bytes;
+    if (config.outer.sites > 1)
+        bytes += kOuterBytesPerParameter * inner::make_layout(config.model).count();
+    require_memory(bytes * sites_here, available_memory_bytes());
 }
 
 std::string by_group(const inner::MemoryReport& report) {

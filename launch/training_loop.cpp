@@ -44,7 +44,6 @@ class Loop {
             if (evaluation_is_due()) evaluate();
         }
         progress_.last();
-        progress_.clear();
         if (!result_.interrupted) {
             if (hooks_.end) hooks_.end(trainer_);
             if (settings_.eval_windows > 0) evaluate();

@@ -1,7 +1,9 @@
 // The GEMM ops. Which GEMM runs:
 //   bf16, hardware     oneDNN, on weights packed as it prefers
 //   bf16, emulated     operands to fp32, our own GEMM, result rounded (tests)
-//   fp32 on AVX-512    oneDNN where it has its batch-reduce kernels
+//   fp32 on AVX-512    oneDNN for the shapes that have its batch-reduce kernels, on plain weights:
+//   packed
+//                      ones gain 1 to 5 % and would cost as much memory as both moments
 //   fp32 elsewhere     our own GEMM (kernels/gemm.hpp says why)
 #include "inner/cpu/linear.hpp"
 
@@ -41,41 +43,37 @@ struct Linear::State {
           options(cpu_options),
           gemm(cpu_context),
           onednn(cpu_options.threads),
-          onednn_fp32(cpu_options.instruction_set == InstructionSet::kAvx512 &&
-                      onednn.has_fast_fp32()),
+          onednn_fp32(cpu_options.instruction_set == InstructionSet::kAvx512),
           onednn_bf16(cpu_has_bf16() && !cpu_options.emulate_bf16) {}
-
-    bool uses_onednn(DType dtype) const { return dtype == DType::kF32 ? onednn_fp32 : onednn_bf16; }
 
     void run(const Product& p) {
         CHECK(p.a.dtype == p.b.dtype);
         CHECK(p.c.dtype == DType::kF32 || p.c.dtype == p.a.dtype);
         if (p.c.rows == 0) return;
-        if (uses_onednn(p.a.dtype)) {
-            run_onednn(p);
-        } else if (p.a.dtype == DType::kF32) {
-            run_own(p);
-        } else {
-            run_emulated(p);
+        if (p.a.dtype == DType::kF32) {
+            if (!onednn_fp32 || !onednn.is_fast(shape_of(p))) return run_own(p);
+        } else if (!onednn_bf16) {
+            return run_emulated(p);
         }
+        onednn.run(shape_of(p), p.a.data, p.b_packed != nullptr ? p.b_packed : p.b.data, p.bias,
+                   p.c.data);
     }
 
-    void run_onednn(const Product& p) {
-        const Matmul shape{.m = p.c.rows,
-                           .n = p.c.cols,
-                           .k = p.a_transposed ? p.a.rows : p.a.cols,
-                           .a_stride = p.a.stride,
-                           .b_stride = p.b_packed != nullptr ? 0 : p.b.stride,
-                           .c_stride = p.c.stride,
-                           .a_transposed = p.a_transposed,
-                           .b_transposed = p.b_packed == nullptr && p.b_transposed,
-                           .b_packed = p.b_packed != nullptr,
-                           .bias = p.bias != nullptr,
-                           .accumulate = p.accumulate,
-                           .operands = p.a.dtype,
-                           .result = p.c.dtype};
-        onednn.run(shape, p.a.data, p.b_packed != nullptr ? p.b_packed : p.b.data, p.bias,
-                   p.c.data);
+    static Matmul shape_of(const Product& p) {
+        const bool packed = p.b_packed != nullptr;
+        return {.m = p.c.rows,
+                .n = p.c.cols,
+                .k = p.a_transposed ? p.a.rows : p.a.cols,
+                .a_stride = p.a.stride,
+                .b_stride = packed ? 0 : p.b.stride,
+                .c_stride = p.c.stride,
+                .a_transposed = p.a_transposed,
+                .b_transposed = !packed && p.b_transposed,
+                .b_packed = packed,
+                .bias = p.bias != nullptr,
+                .accumulate = p.accumulate,
+                .operands = p.a.dtype,
+                .result = p.c.dtype};
     }
 
     void run_own(const Product& p) {
@@ -107,11 +105,12 @@ struct Linear::State {
     }
 
     /// Packed layouts of W for y = x W^T, then for dx = dy W.
+    bool packs(DType dtype) const { return dtype == DType::kBF16 && onednn_bf16; }
     std::int64_t forward_bytes(std::int64_t out, std::int64_t in, DType dtype) {
-        return uses_onednn(dtype) ? aligned(onednn.packed_bytes(in, out, dtype)) : 0;
+        return packs(dtype) ? aligned(onednn.packed_bytes(in, out, dtype)) : 0;
     }
     std::int64_t backward_bytes(std::int64_t out, std::int64_t in, DType dtype) {
-        return uses_onednn(dtype) ? aligned(onednn.packed_bytes(out, in, dtype)) : 0;
+        return packs(dtype) ? aligned(onednn.packed_bytes(out, in, dtype)) : 0;
     }
     const void* packed_forward(const Weight& w) {
         const bool has = w.packed != nullptr && forward_bytes(w.out, w.in, w.plain.dtype) > 0;

@@ -38,15 +38,23 @@ struct Prepared {
     std::array<dnnl_exec_arg_t, 5> args = {};
     int num_args = 0;
     std::int64_t scratch_bytes = 0;
+    bool fast = false;
 
     void add(int name, const memory& m) {
         args[static_cast<std::size_t>(num_args++)] = {name, m.get()};
     }
 };
 
-bool is_fast(const dnnl::matmul::primitive_desc& desc) {
-    return std::strncmp(desc.impl_info_str(), "brg", 3) == 0;
+/// "brg:avx512_core", "gemm:jit", "ref:any", ...
+bool is_from(const dnnl::matmul::primitive_desc& desc, const char* family) {
+    return std::strncmp(desc.impl_info_str(), family, std::strlen(family)) == 0;
 }
+
+/// A layout of weights, and its size if it is not the plain one.
+struct Layout {
+    memory::desc desc;
+    std::int64_t packed_bytes = 0;
+};
 
 }  // namespace
 
@@ -70,14 +78,23 @@ struct OneDnn::State {
     }
 
     /// What oneDNN would like B[k, n] to be.
-    const memory::desc& packed_desc(std::int64_t k, std::int64_t n, DType dtype) {
+    const Layout& layout(std::int64_t k, std::int64_t n, DType dtype) {
         const auto key = std::tuple(k, n, dtype);
-        const auto found = packed.find(key);
-        if (found != packed.end()) return found->second;
-        Matmul s{.m = kTypicalRows, .n = n, .k = k, .a_stride = k, .c_stride = n};
-        s.operands = s.result = dtype;
-        const memory::desc any({k, n}, type_of(dtype), memory::format_tag::any);
-        return packed.emplace(key, describe(s, any).weights_desc()).first->second;
+        const auto found = layouts.find(key);
+        if (found != layouts.end()) return found->second;
+        Layout& made = layouts[key];
+        try {
+            Matmul s{.m = kTypicalRows, .n = n, .k = k, .a_stride = k, .c_stride = n};
+            s.operands = s.result = dtype;
+            const memory::desc any({k, n}, type_of(dtype), memory::format_tag::any);
+            made.desc = describe(s, any).weights_desc();
+        } catch (const dnnl::error&) {
+            return made;  // nothing to pack for: run() will say what is missing
+        }
+        const bool plain = made.desc == plain_desc(k, n, dtype, n, false) ||
+                           made.desc == plain_desc(k, n, dtype, k, true);
+        if (!plain) made.packed_bytes = static_cast<std::int64_t>(made.desc.get_size());
+        return made;
     }
 
     Prepared& prepare(const Matmul& s) {
@@ -85,13 +102,13 @@ struct OneDnn::State {
         if (found != prepared.end()) return found->second;
         try {
             const memory::desc b =
-                s.b_packed ? packed_desc(s.k, s.n, s.operands)
+                s.b_packed ? layout(s.k, s.n, s.operands).desc
                            : plain_desc(s.k, s.n, s.operands, s.b_stride, s.b_transposed);
             const auto desc = describe(s, b);
-            if (s.operands == DType::kBF16 && !is_fast(desc))
-                throw dnnl::error(dnnl_unimplemented, desc.impl_info_str());
+            if (is_from(desc, "ref")) throw dnnl::error(dnnl_unimplemented, desc.impl_info_str());
             Prepared& p = prepared[s];
             p.primitive = dnnl::matmul(desc);
+            p.fast = is_from(desc, "brg");
             p.a = memory(desc.src_desc(), engine, nullptr);
             p.b = memory(desc.weights_desc(), engine, nullptr);
             p.c = memory(desc.dst_desc(), engine, nullptr);
@@ -119,7 +136,7 @@ struct OneDnn::State {
     int threads;
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
     dnnl::stream stream{engine};
-    std::map<std::tuple<std::int64_t, std::int64_t, DType>, memory::desc> packed;
+    std::map<std::tuple<std::int64_t, std::int64_t, DType>, Layout> layouts;
     std::map<Matmul, Prepared> prepared;
     std::unique_ptr<Arena> scratch = std::make_unique<Arena>(0);
 };
@@ -127,26 +144,12 @@ struct OneDnn::State {
 OneDnn::OneDnn(int threads) : state_(std::make_unique<State>(threads)) {}
 OneDnn::~OneDnn() = default;
 
-bool OneDnn::has_fast_fp32() {
-    const Matmul s{.m = kTypicalRows,
-                   .n = 256,
-                   .k = 256,
-                   .a_stride = 256,
-                   .b_stride = 256,
-                   .c_stride = 256,
-                   .b_transposed = true};
-    return is_fast(state_->describe(s, plain_desc(s.k, s.n, s.operands, s.b_stride, true)));
+bool OneDnn::is_fast(const Matmul& shape) {
+    return state_->prepare(shape).fast;
 }
 
 std::int64_t OneDnn::packed_bytes(std::int64_t k, std::int64_t n, DType dtype) {
-    try {
-        const memory::desc& packed = state_->packed_desc(k, n, dtype);
-        if (packed == plain_desc(k, n, dtype, n, false)) return 0;
-        if (packed == plain_desc(k, n, dtype, k, true)) return 0;
-        return static_cast<std::int64_t>(packed.get_size());
-    } catch (const dnnl::error&) {
-        return 0;  // run() will say what is missing
-    }
+    return state_->layout(k, n, dtype).packed_bytes;
 }
 
 void OneDnn::pack(std::int64_t k, std::int64_t n, DType dtype, const void* plain,
@@ -154,7 +157,7 @@ void OneDnn::pack(std::int64_t k, std::int64_t n, DType dtype, const void* plain
     omp_set_num_threads(state_->threads);
     memory from(plain_desc(k, n, dtype, stride, transposed), state_->engine,
                 const_cast<void*>(plain));
-    memory to(state_->packed_desc(k, n, dtype), state_->engine, packed);
+    memory to(state_->layout(k, n, dtype).desc, state_->engine, packed);
     dnnl::reorder(from, to).execute(state_->stream, from, to);
     state_->stream.wait();
 }

@@ -32,9 +32,9 @@ class OneDnn {
     explicit OneDnn(int threads);
     ~OneDnn();
 
-    /// Whether fp32 runs on the batch-reduce kernels here (AVX-512). The older "gemm:jit" allocates
-    /// in every call.
-    bool has_fast_fp32();
+    /// Whether this shape runs on the batch-reduce kernels (AVX-512). The older "gemm:jit"
+    /// allocates in every call.
+    bool is_fast(const Matmul&);
 
     /// Bytes of B[k, n] in the layout that the implementation prefers; 0 when that is the plain
     /// one.

@@ -159,6 +159,15 @@ void check_gpt2(const ModelConfig& m) {
     }
 }
 
+/// Refused here and not first when the trained model is to be written.
+void check_switches(const ModelConfig& m) {
+    if (m.qk_norm && m.qkv_bias) {
+        throw fatal(ExitCode::kUsage,
+                    "model.qk_norm and model.qkv_bias are both on: no known model (and no Hugging "
+                    "Face model_type) has both, switch one off");
+    }
+}
+
 void check_rope(const ModelConfig& m) {
     const ModelConfig defaults;
     const bool linear = m.rope_scaling == "linear", llama3 = m.rope_scaling == "llama3";
@@ -302,6 +311,7 @@ void ModelConfig::resolve() {
     check_ranges(*this);
     check_heads(*this);
     if (is_gpt2()) check_gpt2(*this);
+    check_switches(*this);
     check_rope(*this);
 }
 

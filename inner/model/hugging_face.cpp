@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.hpp"
-#include "base/error.hpp"
 
 namespace isthmus::inner {
 namespace {
@@ -86,11 +85,7 @@ void llama_block(NameBuilder& b, const std::string& prefix, const ModelConfig& m
 
 std::string model_type(const ModelConfig& m) {
     if (m.is_gpt2()) return "gpt2";
-    if (m.qk_norm && m.qkv_bias) {
-        throw fatal(ExitCode::kUsage,
-                    "model.qk_norm and model.qkv_bias are both on: no Hugging Face model_type has "
-                    "both, so this model cannot be written as such a folder");
-    }
+    CHECK(!(m.qk_norm && m.qkv_bias), "resolve() refuses this");
     if (m.qk_norm) return "qwen3";
     if (m.qkv_bias) return "qwen2";
     return m.sliding_window > 0 ? "mistral" : "llama";

@@ -198,6 +198,21 @@ TEST_F(SmallRun, WhatCannotStartLeavesNoFolder) {
     }
 }
 
+TEST_F(SmallRun, DamagedDataEndsItNamingTheFile) {
+    const Path file = folder_ / "data/tokens.isthmus";
+    const std::string good = read_text(*files_, file).value();
+    std::string flipped = good;
+    flipped[8192] ^= 1;
+    for (const std::string& bad : {flipped, good.substr(0, good.size() / 2), std::string("text")}) {
+        ASSERT_TRUE(replace_file(*files_, file, bad));
+        const Outcome outcome = run_program({"train", at("run.toml"), "--overwrite"});
+        EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::kInput)) << outcome.text();
+        ASSERT_FALSE(outcome.lines.empty());
+        EXPECT_TRUE(outcome.lines.back().starts_with("isthmus: " + file.string()))
+            << outcome.text();
+    }
+}
+
 TEST_F(SmallRun, CtrlCFinishesTheStepAndKeepsTheModel) {
     std::promise<void> first_step;
     std::vector<std::string> output;

@@ -85,6 +85,9 @@ TEST(Progress, ATerminalIsRedrawnAndCleared) {
     progress.clear();
     EXPECT_EQ(seen.redrawn.back(), "");
     EXPECT_TRUE(seen.plain.empty());
+    progress.last();
+    ASSERT_EQ(seen.plain.size(), 1u) << "the last line stays";
+    EXPECT_TRUE(seen.plain.back().starts_with("step 2/100")) << seen.plain.back();
 }
 
 TEST(Progress, ASlowFirstStepDoesNotLinger) {

@@ -30,6 +30,7 @@ WRAPPERS = {"inner/cpu/onednn.hpp": "dnnl", "inner/cpu/parallel.hpp": "omp.h",
             "tests/inner/data/support/data_fixture.hpp": ("zlib.h", "zstd")}
 # Text that does not say anything about the code any more, or never should be there.
 FORBIDDEN = [
+    (re.compile(r"^(<<<<<<<|>>>>>>>)( |$)"), "a merge was committed unfinished"),
     (re.compile(r"\b(TODO|FIXME|XXX)\b"), "a leftover: finish it or write it in the issue"),
     (re.compile(r"-ffast-math|-Ofast|-funsafe-math"), "changes results silently"),
 ]

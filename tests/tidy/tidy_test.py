@@ -45,6 +45,7 @@ class Rules(unittest.TestCase):
         self.expect("base/a.cpp", "int a; ", "white space at the end")
         self.expect("base/a.cpp", "// " + "x" * 98, "101 columns")
         self.expect("base/a.cpp", "// TO" + "DO later", "a leftover")
+        self.expect("base/a.cpp", "<" * 7 + " HEAD", "unfinished")
         self.expect("cmake/a.cmake", "-ffast" + "-math", "changes results")
 
     def test_whole_tree(self):

@@ -177,7 +177,7 @@ TEST_F(PrepareTest, ContradictoryOptionsAreRefused) {
 
 TEST_F(PrepareTest, AFullDiskAtAnyCallLeavesNothing) {
     std::string lines;
-    for (int i = 0; i < 140000; ++i) lines += "{\"text\":\"some words of text\"}\n";  // spills too
+    for (int i = 0; i < 66000; ++i) lines += "{\"text\":\"some words of text\"}\n";  // spills too
     const Path input = put("a.jsonl", lines);
     int failures = 0;
     for (const FileOp op : {FileOp::kMakeFolders, FileOp::kCreate, FileOp::kAppend,

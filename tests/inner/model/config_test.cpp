@@ -97,6 +97,7 @@ TEST(ModelConfig, RefusesByName) {
                    {"rope_low_freq_factor", "llama3"});
     expect_refused(llama + "rope_scaling = 'llama3'\nrope_factor = 8\nrope_low_freq_factor = 4",
                    {"rope_low_freq_factor = 4", "rope_high_freq_factor = 4"});
+    expect_refused(llama + "qkv_bias = true\nqk_norm = true", {"qk_norm", "qkv_bias"});
     expect_refused(llama + "rope_theta = 0.5", {"rope_theta = 0.5"});
     for (const char* on : {"qkv_bias = true", "qk_norm = true", "sliding_window = 4",
                            "rope_theta = 10000", "rope_scaling = 'linear'"}) {
