@@ -34,9 +34,9 @@ class Step {
         std::visit([&](const auto& m) { on(from, member, m); }, message);
     }
 
-    void tick() {
+    void tick(const Tick& t) {
         if (s_.phase == Phase::kEnded) return;
-        judge();
+        if (t.judge) judge();
         if (s_.phase == Phase::kEnded || now_ < s_.next_beat) return;
         s_.next_beat = now_ + s_.budget.beat();
         for (SiteId site : sites()) {
@@ -293,7 +293,7 @@ CoordinatorActions step(CoordinatorState& state, const CoordinatorEvent& event, 
     } else if (const auto* quit = std::get_if<Quit>(&event)) {
         step.stop(quit->reason);
     } else {
-        step.tick();
+        step.tick(std::get<Tick>(event));
     }
     return step.take();
 }

@@ -25,9 +25,11 @@ namespace isthmus::outer {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// Time went by. Given after everything that has arrived, so that a process that was itself
-/// suspended hears the others before it judges them.
-struct Tick {};
+/// Time went by. Given after everything that has arrived. `judge` is false when this process has
+/// itself stood still: then it beats, but finds nobody silent (JudgeGate).
+struct Tick {
+    bool judge = true;
+};
 /// Ctrl-C, or another wish to end the run early.
 struct Quit {
     std::string reason;
@@ -36,9 +38,8 @@ struct HeardFrom {
     SiteId site;
     Message message;
 };
-/// When a driver may give its next Tick. A loop that has itself stood still (SIGSTOP, a suspended
-/// machine) waits a beat, so that what has arrived meanwhile is heard before anyone is judged
-/// silent.
+/// Whether a driver's tick may judge others. A loop that has itself stood still (SIGSTOP, a
+/// suspended machine) gives what has arrived meanwhile a beat to be heard.
 class JudgeGate {
   public:
     JudgeGate(const Budget& budget, TimePoint now) : budget_(budget), looked_(now) {}
@@ -47,7 +48,6 @@ class JudgeGate {
         looked_ = now;
         return now >= opens_;
     }
-    TimePoint opens() const { return opens_; }
 
   private:
     Budget budget_;

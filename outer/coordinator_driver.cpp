@@ -36,10 +36,10 @@ Status CoordinatorDriver::run(const std::function<bool()>& stop) {
             if (end_) break;
         }
         if (!end_ && stop && stop()) act(step(state_, Quit{"interrupted"}, now()));
-        if (!end_ && gate.open(now())) act(step(state_, Tick{}, now()));
+        if (!end_) act(step(state_, Tick{.judge = gate.open(now())}, now()));
         if (end_) break;
-        const auto until_beat = std::chrono::ceil<std::chrono::milliseconds>(
-            std::max(state_.next_beat, gate.opens()) - now());
+        const auto until_beat =
+            std::chrono::ceil<std::chrono::milliseconds>(state_.next_beat - now());
         const net::Interest interest{.link = link_.get()};
         net::wait(std::span(&interest, 1), nullptr, std::min(until_beat, kAskStop));
     }

@@ -71,7 +71,15 @@ void PeerExchange::begin(const Work& work) {
     }
     work_ = work;
     hasher_.emplace();
-    pseudo_gradient(work.anchor, work.local, work.local);
+    prepared_ = 0;
+}
+
+std::span<const float> PeerExchange::delta(std::size_t index) {
+    for (; prepared_ <= index; ++prepared_) {
+        const auto local = chunk(work_->local, prepared_);
+        pseudo_gradient(chunk(work_->anchor, prepared_), local, local);
+    }
+    return chunk(work_->local, index);
 }
 
 std::size_t PeerExchange::num_chunks() const {
@@ -106,7 +114,7 @@ Status PeerExchange::pump() {
 
 void PeerExchange::send_next(Peer& peer) {
     if (peer.sent_chunks == num_chunks()) return;
-    const auto values = std::as_bytes(chunk(work_->local, peer.sent_chunks));
+    const auto values = std::as_bytes(delta(peer.sent_chunks));
     net::ByteWriter payload;
     payload.reserve(kChunkHeaderBytes + values.size());
     payload.u64(work_->begin.round.value);
@@ -162,7 +170,7 @@ void PeerExchange::combine() {
     for (std::size_t i = 0; i < work_->begin.contributors.size(); ++i) {
         const SiteId site = work_->begin.contributors[i];
         if (site == options_.self) {
-            accumulate(sum, work_->begin.weights[i], chunk(work_->local, combined_));
+            accumulate(sum, work_->begin.weights[i], delta(combined_));
         } else {
             CHECK(peer->site == site);
             accumulate(sum, work_->begin.weights[i], peer->arrived);

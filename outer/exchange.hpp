@@ -76,6 +76,9 @@ class PeerExchange {
     std::size_t num_chunks() const;
     template <class T>
     std::span<T> chunk(std::span<T> values, std::size_t index) const;
+    /// A chunk of this site's own pseudo-gradient; made when it is first needed, so that no call
+    /// works on the whole model at once.
+    std::span<const float> delta(std::size_t index);
     void send_next(Peer&);
     Status receive_next(Peer&);
     void combine();
@@ -87,6 +90,7 @@ class PeerExchange {
     std::optional<Work> work_;
     std::optional<StateHasher> hasher_;
     std::optional<StateHash> result_;
+    std::size_t prepared_ = 0;  ///< chunks of `local` that are pseudo-gradient already
     std::size_t combined_ = 0;  ///< chunks of the result that are complete
     std::uint64_t chunks_moved_ = 0, bytes_sent_ = 0;
 };

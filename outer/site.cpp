@@ -57,7 +57,7 @@ class Step {
         s_.progress = tick.progress;
         const bool joining = s_.phase == Phase::kJoining;
         const auto limit = joining ? s_.budget.join : s_.budget.silence();
-        if (now_ - s_.heard > limit) {
+        if (tick.judge && now_ - s_.heard > limit) {
             const double waited = std::chrono::duration<double>(now_ - s_.heard).count();
             return end(joining ? fmt::format("the run did not start within {:.1f} s: the "
                                              "coordinator or another site is missing",

@@ -33,6 +33,7 @@ struct Finish {};
 /// Tick of a site: `progress` counts inner steps and chunks moved.
 struct SiteTick {
     std::uint64_t progress = 0;
+    bool judge = true;
 };
 using SiteEvent = std::variant<Heard, Cut, Exchanged, Finish, Quit, SiteTick>;
 

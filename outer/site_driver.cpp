@@ -44,7 +44,7 @@ class SiteDriver::Network {
             move_data();
             const std::uint64_t progress =
                 driver_.steps_.load(std::memory_order_relaxed) + exchange_->chunks_moved();
-            if (gate_.open(now())) decide(SiteTick{progress});
+            decide(SiteTick{.progress = progress, .judge = gate_.open(now())});
             if (!ended_) wait();
         }
         // Sockets end on the thread that used them.
@@ -101,8 +101,7 @@ class SiteDriver::Network {
         std::vector<net::Interest> interests{{.link = control_.get()}};
         exchange_->add_interests(interests);
         net::wait(interests, &driver_.wake_up_,
-                  std::chrono::ceil<std::chrono::milliseconds>(
-                      std::max(state_.next_beat, gate_.opens()) - now()));
+                  std::chrono::ceil<std::chrono::milliseconds>(state_.next_beat - now()));
     }
 
     void act(const Say& say) {

@@ -275,6 +275,13 @@ TEST(JudgeGate, OpensABeatAfterTheLoopStoodStill) {
     EXPECT_TRUE(gate.open(now += 1ms));
 }
 
+TEST(Coordinator, BeatsButFindsNobodySilentAfterItStoodStill) {
+    Play play(1);
+    play.join();
+    play.now += 100s;
+    EXPECT_EQ(lines(step(play.state, Tick{.judge = false}, play.now)), Lines{"BEAT to 0"});
+}
+
 TEST(Coordinator, QuitTellsEveryone) {
     Play play(2);
     play.hear(1, hello(1, 2));

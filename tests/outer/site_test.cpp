@@ -116,6 +116,13 @@ TEST(Site, ASilentCoordinatorIsLost) {
     EXPECT_EQ(play.on(Cut{1}), Lines{});
 }
 
+TEST(Site, BeatsButFindsNobodySilentAfterItStoodStill) {
+    Play play;
+    play.hear(Start{{"y", ""}});
+    play.now += 100s;
+    EXPECT_EQ(play.on(SiteTick{.progress = 1, .judge = false}), Lines{"BEAT"});
+}
+
 TEST(Site, WaitsForTheOthersAsLongAsTheJoinBudget) {
     Play play;
     EXPECT_EQ(play.tick_after(600s), Lines{"HELLO"});
