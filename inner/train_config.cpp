@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "base/error.hpp"
 #include "inner/trainer.hpp"
 
 namespace isthmus::inner {
@@ -17,6 +20,14 @@ void TrainConfig::describe(ConfigVisitor& v) {
              .unit = "micro-batches",
              .min = 1,
              .max = 65536});
+    v.field(
+        "global_batch", global_batch,
+        {.help =
+             "sequences a step of all sites together, from which accumulate follows; 0 = batch x "
+             "accumulate x sites",
+         .unit = "sequences",
+         .min = 0,
+         .max = 1e12});
     v.field("dtype", dtype,
             {.help = "compute type; masters, moments, gradients and loss are fp32 in both",
              .one_of = {"fp32", "bf16"}});
@@ -45,6 +56,26 @@ void TrainConfig::describe(ConfigVisitor& v) {
              .unit = "sequences",
              .min = 0,
              .max = 1e9});
+}
+
+void TrainConfig::resolve_batch(std::int64_t replicas) {
+    if (global_batch == 0) return;
+    const std::int64_t once = batch * replicas;
+    if (global_batch % once != 0)
+        throw fatal(
+            ExitCode::kUsage,
+            "train.global_batch = {} is not a multiple of train.batch x sites = {} x {} = {}: the "
+            "nearest that are: {} and {}",
+            global_batch, batch, replicas, once,
+            std::max<std::int64_t>(1, global_batch / once) * once,
+            (global_batch / once + 1) * once);
+    const std::int64_t needed = global_batch / once;
+    if (accumulate != 1 && accumulate != needed)
+        throw fatal(ExitCode::kUsage,
+                    "train.accumulate = {} contradicts train.global_batch = {}, which needs {} "
+                    "micro-batches of {} at each of {} sites: set only one of the two",
+                    accumulate, global_batch, needed, batch, replicas);
+    accumulate = needed;
 }
 
 }  // namespace isthmus::inner

@@ -24,7 +24,9 @@ struct TrainConfig {
     std::int64_t batch = 16;      ///< sequences a micro-batch
     std::int64_t sequence = 0;    ///< tokens; 0 = model.context
     std::int64_t accumulate = 1;  ///< micro-batches a step
-    std::string dtype = "fp32";   ///< fp32, bf16
+    std::int64_t global_batch =
+        0;                       ///< sequences a step of all sites; 0 = batch x accumulate x sites
+    std::string dtype = "fp32";  ///< fp32, bf16
     bool emulate_bf16 = false;
     std::int64_t threads = 0;              ///< 0 = cores of this machine
     std::string instruction_set = "auto";  ///< auto, baseline, avx2, avx512
@@ -33,6 +35,10 @@ struct TrainConfig {
     std::int64_t eval_every = 200;  ///< steps; 0 = only at the end
     std::int64_t eval_windows = 64;
     void describe(ConfigVisitor&);
+    /// Fills `accumulate` from global_batch for a run of `replicas` (sites x ranks): A = B / (b N).
+    /// ERRORS  throws Fatal(kUsage), naming the numbers, when B is not a multiple of b N, or when
+    /// `accumulate` was set to something else.
+    void resolve_batch(std::int64_t replicas);
 };
 
 struct StepReport {

@@ -85,6 +85,7 @@ void RunConfig::resolve() {
     if (run_folder.empty()) run_folder = (Path("runs") / name).string();
     model.resolve();
     if (train.sequence == 0) train.sequence = model.context;
+    train.resolve_batch(outer.sites);
     check_train(train, model);
     check_schedule(optim, train);
     check_outer(outer, train);
