@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ namespace inner = isthmus::inner;
 struct Cell {
     std::string model, dtype = "fp32";
     std::int64_t threads = 1, batch = 16, context = 0;
-    double seconds = 5;
+    double seconds = 4;
 };
 
 /// Random tokens, as the peer's.
@@ -146,51 +147,66 @@ std::string arguments(const Cell& cell) {
                        cell.seconds);
 }
 
-/// PyTorch's better of eager and compiled.
-json peer(const Cell& cell, const std::string& python, const std::string& script) {
+/// PyTorch's better of eager and compiled; `variant` remembers which, for the repetitions.
+json peer(const Cell& cell, const std::string& python, const std::string& script,
+          std::optional<std::string>& variant) {
     json best = nullptr;
-    for (const char* extra : {"", " --compile"}) {
-        if (cell.model == "gpt2" && *extra != '\0')
-            continue;  // minutes of compilation, no gain on record
+    std::string winner;
+    for (const std::string extra : {"", " --compile"}) {
+        if (variant && *variant != extra) continue;
+        // Minutes of compilation, and no gain on record.
+        if (cell.model == "gpt2" && !extra.empty()) continue;
         const json one =
             output_of(python + " " + script + arguments(cell) + extra + " 2>/dev/null");
         if (one.is_object() && (best.is_null() || one["tokens_per_s"] > best["tokens_per_s"])) {
             best = one;
-            best["compiled"] = *extra != '\0';
+            winner = extra;
         }
     }
+    if (!best.is_null()) variant = winner;
     return best;
+}
+
+/// The median of one field over the repetitions, null when no repetition has it.
+json median_of(const std::vector<json>& rows, const char* field) {
+    std::vector<double> values;
+    for (const json& row : rows)
+        if (row.is_object() && row[field].is_number()) values.push_back(row[field]);
+    if (values.empty()) return nullptr;
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
 }
 
 std::string or_dash(const json& value, const char* format, double scale = 1) {
     return value.is_number() ? fmt::format(fmt::runtime(format), value.get<double>() * scale) : "-";
 }
 
-void run_cell(const Cell& cell, const std::string& self, const std::string& python,
+/// Ours, the peer's, ours, the peer's, ...: a shared machine's speed drifts, and the ratio is the
+/// median of the pairs' ratios.
+void run_cell(const Cell& cell, int repeats, const std::string& self, const std::string& python,
               const std::string& script) {
-    const json ours = output_of(self + " --cell" + arguments(cell));
-    if (!ours.is_object())
-        throw isthmus::fatal(isthmus::ExitCode::kInternal, "bench_train: the cell{} failed",
-                             arguments(cell));
-    const json theirs = python.empty() ? json(nullptr) : peer(cell, python, script);
-    json row = {{"model", cell.model},
-                {"dtype", cell.dtype},
-                {"threads", cell.threads},
-                {"batch", cell.batch},
-                {"context", cell.context},
-                {"tokens_per_s", ours["tokens_per_s"]},
-                {"gemm_share", ours["gemm_share"]},
-                {"gemm_gflop_s", ours["gemm_gflop_s"]},
-                {"peak_bytes", ours["peak_bytes"]},
-                {"peer_tokens_per_s", nullptr},
-                {"peer_peak_bytes", nullptr},
-                {"ratio", nullptr}};
-    if (theirs.is_object()) {
-        row["peer_tokens_per_s"] = theirs["tokens_per_s"];
-        row["peer_peak_bytes"] = theirs["peak_bytes"];
-        row["peer_compiled"] = theirs["compiled"];
-        row["ratio"] = ours["tokens_per_s"].get<double>() / theirs["tokens_per_s"].get<double>();
+    std::vector<json> ours, theirs, pairs;
+    std::optional<std::string> variant;
+    for (int i = 0; i < repeats; ++i) {
+        ours.push_back(output_of(self + " --cell" + arguments(cell)));
+        if (!ours.back().is_object())
+            throw isthmus::fatal(isthmus::ExitCode::kInternal, "bench_train: the cell{} failed",
+                                 arguments(cell));
+        if (python.empty()) continue;
+        theirs.push_back(peer(cell, python, script, variant));
+        if (theirs.back().is_object())
+            pairs.push_back({{"ratio", ours.back()["tokens_per_s"].get<double>() /
+                                           theirs.back()["tokens_per_s"].get<double>()}});
     }
+    json row = {{"model", cell.model}, {"dtype", cell.dtype},     {"threads", cell.threads},
+                {"batch", cell.batch}, {"context", cell.context}, {"repeats", repeats}};
+    for (const char* field : {"tokens_per_s", "gemm_share", "gemm_gflop_s", "peak_bytes"})
+        row[field] = median_of(ours, field);
+    row["peer_tokens_per_s"] = median_of(theirs, "tokens_per_s");
+    row["peer_peak_bytes"] = median_of(theirs, "peak_bytes");
+    row["ratio"] = median_of(pairs, "ratio");
+    if (variant) row["peer_compiled"] = !variant->empty();
     std::fputs(
         fmt::format("{:6} {:5} {:7} {:6} {:8} {:>10} {:>10} {:>6} {:>6} {:>9} {:>9}\n", cell.model,
                     cell.dtype, cell.threads, cell.batch, cell.context,
@@ -208,6 +224,7 @@ void run_cell(const Cell& cell, const std::string& self, const std::string& pyth
 int run(int argc, char** argv) {
     Cell cell;
     bool single = false;
+    int repeats = 3;
     std::string script = "experiments/peer_torch.py", models = "tiny,small,gpt2";
     CLI::App app("Training speed against PyTorch (TORCH_PYTHON=...) and the machine's GEMM rate");
     app.add_flag("--cell", single, "measure our side of one cell in this process and print it");
@@ -218,6 +235,9 @@ int run(int argc, char** argv) {
     app.add_option("--context", cell.context, "tokens a sequence");
     app.add_option("--seconds", cell.seconds, "seconds to measure a cell for")
         ->capture_default_str();
+    app.add_option("--repeats", repeats, "pairs of a cell")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 99));
     app.add_option("--models", models, "which models, comma-separated")->capture_default_str();
     app.add_option("--peer", script, "the PyTorch side")->capture_default_str();
     CLI11_PARSE(app, argc, argv);
@@ -240,7 +260,7 @@ int run(int argc, char** argv) {
                                 Cell{"small", dtype, 1, 16, 256, cell.seconds},
                                 Cell{"gpt2", dtype, 2, 4, 64, cell.seconds}})
             if (("," + models + ",").find("," + one.model + ",") != std::string::npos)
-                run_cell(one, self, python == nullptr ? "" : python, script);
+                run_cell(one, repeats, self, python == nullptr ? "" : python, script);
     }
     return 0;
 }
