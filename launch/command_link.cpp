@@ -79,8 +79,7 @@ void run_link(CommandContext& context, const LinkWords& words) {
     net::ThinLink link(options);
     const std::string& host = options.listen_address;
     const bool ipv6 = host.find(':') != std::string::npos;
-    fmt::print("{}:{}
-", ipv6 ? "[" + host + "]" : host, link.port());
+    fmt::print("{}:{}\n", ipv6 ? "[" + host + "]" : host, link.port());
     if (std::fflush(stdout) != 0)  // whoever started the link waits for this line
         throw fatal(ExitCode::kResources, "stdout cannot be written: is the disk full?");
     link.run(context.stop);
