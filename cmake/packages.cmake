@@ -28,3 +28,8 @@ isthmus_require(ZLIB zlib1g-dev)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
+# Headers only (Asio), so no Boost library is looked for or linked.
+find_path(ASIO_INCLUDE boost/asio.hpp)
+if(NOT ASIO_INCLUDE)
+  message(FATAL_ERROR "Boost.Asio is missing: apt-get install libboost1.81-dev (or run scripts/deps.sh)")
+endif()

@@ -33,5 +33,6 @@ void add_generate_command(CLI::App&, CommandContext&);
 void add_data_command(CLI::App&, CommandContext&);
 void add_doctor_command(CLI::App&, CommandContext&);
 void add_config_command(CLI::App&, CommandContext&);
+void add_link_command(CLI::App&, CommandContext&);
 
 }  // namespace isthmus::launch

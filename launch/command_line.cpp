@@ -109,6 +109,7 @@ void add_commands(CLI::App& app, CommandContext& context) {
     add_doctor_command(app, context);
     add_site_command(app, context);
     add_coordinator_command(app, context);
+    add_link_command(app, context);
 }
 
 }  // namespace

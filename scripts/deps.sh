@@ -6,7 +6,7 @@ set -euo pipefail
 # What the program needs. Nothing here starts a daemon.
 packages=(
     g++ cmake ninja-build make pkg-config git
-    libdnnl-dev libzmq3-dev cppzmq-dev libsodium-dev
+    libdnnl-dev libzmq3-dev cppzmq-dev libsodium-dev libboost1.81-dev
     libtomlplusplus-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
     libxxhash-dev libzstd-dev zlib1g-dev
 )
