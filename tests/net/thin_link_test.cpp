@@ -132,6 +132,13 @@ class ThinLinkTest : public testing::Test {
 constexpr std::int64_t kRate = 20'000'000;
 constexpr std::size_t kBytes = 1'250'000;  // half a second of it
 
+/// Never faster than the link, however busy the machine; slower only if it is. How exact the rate
+/// is when nobody disturbs is shaper_test's, in fake time.
+void expect_rate(double bits_per_second) {
+    EXPECT_LE(bits_per_second, kRate * 1.03);
+    EXPECT_GE(bits_per_second, kRate * 0.3);
+}
+
 TEST_F(ThinLinkTest, BothDirectionsCarryTheRateAtOnce) {
     start(kRate, 50ms);
     Pair p = pair();
@@ -146,8 +153,8 @@ TEST_F(ThinLinkTest, BothDirectionsCarryTheRateAtOnce) {
     EXPECT_EQ(p.far.receive_all(kBytes), kBytes);
     const double took = seconds_since(begun);
     for (std::thread* t : {&there, &back, &near_reads}) t->join();
-    for (const double seconds : {took, took_back})
-        EXPECT_NEAR(kBytes * 8 / (seconds - .050), kRate, kRate * .03);
+    expect_rate(kBytes * 8 / (took - .050));
+    expect_rate(kBytes * 8 / (took_back - .050));
 }
 
 TEST_F(ThinLinkTest, AByteTakesTheLatencyEachWay) {
@@ -159,7 +166,7 @@ TEST_F(ThinLinkTest, AByteTakesTheLatencyEachWay) {
     ASSERT_TRUE(p.far.send_all(1));
     ASSERT_EQ(p.near.receive_all(1), 1u);
     EXPECT_GE(seconds_since(begun), .100);
-    EXPECT_LT(seconds_since(begun), .200);  // a busy machine wakes late
+    EXPECT_LT(seconds_since(begun), 5.0);  // a busy machine wakes late
 }
 
 TEST_F(ThinLinkTest, ConnectionsShareTheRate) {
@@ -177,8 +184,8 @@ TEST_F(ThinLinkTest, ConnectionsShareTheRate) {
     const double took_two = seconds_since(begun);
     for (std::thread* t : {&first, &second, &reads}) t->join();
     // Fair: both need the time that the sum needs; the first of an unfair pair would need half.
-    EXPECT_NEAR(kBytes * 8 / (std::max(took_one, took_two) - .005), kRate, kRate * .03);
-    EXPECT_NEAR(took_one, took_two, .05);
+    expect_rate(kBytes * 8 / (std::max(took_one, took_two) - .005));
+    EXPECT_GT(std::min(took_one, took_two), 0.7 * std::max(took_one, took_two));
 }
 
 TEST_F(ThinLinkTest, AHalfCloseIsPassedOnBehindTheLastByte) {
