@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.hpp"
 #include "inner/data/order.hpp"
@@ -159,13 +158,13 @@ class SiteTrainer final : public Trainer {
     void read_samples() {
         if (next_) {
             next_(samples_);
+            position_ = SampleNumber(samples_.back().value + 1);
         } else {
             for (SampleNumber& sample : samples_) {
                 sample = position_;
                 position_ = SampleNumber(position_.value + 1);
             }
         }
-        if (next_) position_ = SampleNumber(samples_.back().value + 1);
         for (std::size_t i = 0; i < samples_.size(); ++i)
             windows_[i] = order_.at(samples_[i]).window;
         const Status read = reader_.read(Split::kTrain, windows_, tokens_.data(), targets_.data());

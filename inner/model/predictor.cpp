@@ -1,6 +1,3 @@
-#include <algorithm>
-
-#include "inner/data/windows.hpp"
 #include "inner/engine.hpp"
 #include "inner/model/transformer.hpp"
 #include "inner/trainer.hpp"

@@ -55,7 +55,6 @@ class Transformer {
     void refresh(Stream);
 
     Block& block() { return block_; }
-    const RopeTable& rope() const { return rope_; }
 
     /// The first and last units' parameters, looked up once: views are found by name, and a step
     /// must not build strings.
