@@ -15,17 +15,31 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "net/keys.hpp"
 
 namespace isthmus::net {
+
+/// Somebody whom the allowlist does not know, or whose handshake failed.
+struct Refusal {
+    std::string address;     ///< of the peer, as far as the system knows it
+    std::string public_key;  ///< or empty
+    std::string reason;
+};
 
 /// Threads and memory of all sockets. Built by main or a test, outlives every link.
 /// THREAD  safe; links are not.
 class Context {
   public:
-    Context();
+    explicit Context(int io_threads = 1);
     ~Context();
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
+
+    /// Replaces the list of keys that listening links with CURVE let in (ZAP, RFC 27). At first nobody is.
+    /// A connection that stands stays; its messages go on naming the peer, so that the reader can ignore it.
+    void allow(Allowlist);
+    /// Refusals since the last call, each address and key once. At most 64 are kept.
+    std::vector<Refusal> take_refusals();
 
   private:
     friend class Link;
@@ -59,9 +73,17 @@ enum class LinkKind {
 /// Which connection of a server a message came over. Tells connections apart, not identities.
 using PeerId = std::string;
 
+/// CURVE: both sides encrypt and prove who they are. Empty keys: neither, and then only loopback is taken.
+struct Security {
+    KeyPair own;
+    std::string server_key;  ///< connecting: the public key that the other side must have
+};
+
 struct LinkOptions {
     std::size_t max_message_bytes = 64 << 10;  ///< a larger one ends its connection unread
     int queue_messages = 64;                   ///< a direction; a full queue refuses the next send
+    Security security = {};
+    int socket_buffer_bytes = 0;  ///< of the kernel, a direction; 0: the system tunes it
 };
 
 /// A received message.
@@ -73,27 +95,35 @@ class Message {
     Message& operator=(Message&&) noexcept;
     std::span<const std::byte> bytes() const;
     const PeerId& from() const { return from_; }  ///< servers only
+    /// The allowlist's name of the key that sent it; "" without CURVE.
+    const std::string& sender_name() const { return sender_name_; }
+    const std::string& address() const { return address_; }  ///< of the peer, for the log
 
   private:
     friend class Link;
     struct Impl;
     std::unique_ptr<Impl> impl_;
     PeerId from_;
+    std::string sender_name_, address_;
 };
 
 /// One socket.
 /// THREAD  owned by the thread that uses it first; any other use aborts (CHECK).
 class Link {
   public:
-    /// Listens on a port of 127.0.0.1 that the system chooses. ERRORS the system's reason.
-    static Result<std::unique_ptr<Link>> listen(Context&, LinkKind, const LinkOptions& = {});
-    /// Connects in the background, again and again until the other side is there. An endpoint that
-    /// is not "tcp://127.0.0.1:PORT" is refused: nothing is encrypted yet.
+    /// Listens on "ADDRESS:PORT" (an IP address of this machine or an interface's name; port 0: the system
+    /// chooses) or "ipc://PATH". ERRORS  anything but loopback or ipc without keys; address in use (says which,
+    /// and who may hold it); the system's reason.
+    static Result<std::unique_ptr<Link>> listen(Context&, LinkKind, const LinkOptions& = {},
+                                                const std::string& address = "127.0.0.1:0");
+    /// Connects in the background, again and again (backoff up to 1 s) until the other side is there. The endpoint
+    /// is "tcp://HOST:PORT" or "ipc://PATH"; a host that is not loopback needs keys. ERRORS  port 0, no
+    /// such form, no keys.
     static Result<std::unique_ptr<Link>> connect(Context&, LinkKind, const std::string& endpoint,
                                                  const LinkOptions& = {});
     ~Link();
 
-    /// "tcp://127.0.0.1:PORT".
+    /// What a peer on this machine connects to, "tcp://127.0.0.1:PORT"; the real port, never 0.
     const std::string& endpoint() const { return endpoint_; }
 
     /// Queues a message made of the parts; false if the queue is full or the peer is gone.

@@ -1,17 +1,25 @@
-// What a coordinator decides: who is in the run, when a round begins, and whether its result holds.
+// What a coordinator decides: who is in the run, who trains which samples, when a round begins, and whether its
+// result holds (PROTOCOL 4-18).
 //
-// A pure function of state, event and time: no socket, no clock, no wait. coordinator_driver.hpp
-// puts sockets around it; tests put scripted events around it.
+// A pure function of state, event and time: no socket, no clock, no disk, no wait. coordinator_driver.hpp puts
+// sockets and a journal around it, simulator.hpp a seeded event queue, tests scripted events.
 //
-//   joining --all HELLO--> barrier --all READY, same anchor--> exchange --all VOTE, same result-->
-//   barrier
+// A site is, to the coordinator,
+//   absent     never here, left, or lost: its leases have returned
+//   follower   here, without work: it fetches the newest state, or holds it and waits for a round to begin
+//   member     has an assignment for the open meeting: trains, is ready, exchanges, votes
+// and the open meeting is in one of
+//   training   nobody is ready yet
+//   barrier    someone is; the others are waited for, as long as they move
+//   exchange   an attempt is out; ends by COMMIT, by a new attempt, or by ABANDON
 //
-// Whatever breaks this (a site silent or standing still, hashes that differ, a site that leaves
-// early) ends the run: everyone is told STOP with one line that names who is to blame.
+// Order of actions is binding: an Append is durable before anything after it is sent.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -19,14 +27,18 @@
 
 #include "base/ids.hpp"
 #include "outer/config.hpp"
+#include "outer/journal.hpp"
+#include "outer/ledger.hpp"
 #include "outer/messages.hpp"
 
 namespace isthmus::outer {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// Time went by. Given after everything that has arrived. `judge` is false when this process has
-/// itself stood still: then it beats, but finds nobody silent (JudgeGate).
+// ---- events -----------------------------------------------------------------------------------
+
+/// Time went by. Given after everything that has arrived. `judge` is false when this process has itself stood
+/// still: then it beats, but finds nobody silent (JudgeGate).
 struct Tick {
     bool judge = true;
 };
@@ -34,12 +46,25 @@ struct Tick {
 struct Quit {
     std::string reason;
 };
+/// `name` is the authenticated one (the key's), or what Hello said on loopback without keys.
 struct HeardFrom {
-    SiteId site;
+    std::string name;
     Message message;
 };
-/// Whether a driver's tick may judge others. A loop that has itself stood still (SIGSTOP, a
-/// suspended machine) gives what has arrived meanwhile a beat to be heard.
+/// The connection of this site broke. It may come back; until then its silence counts four times.
+struct Disconnected {
+    std::string name;
+};
+/// `isthmus ctl`.
+struct Operate {
+    enum class What { kDrain, kDrop, kPause, kResume, kRevoke };
+    What what = What::kPause;
+    std::string site;  ///< name; drain, drop, revoke
+};
+using CoordinatorEvent = std::variant<HeardFrom, Disconnected, Tick, Operate, Quit>;
+
+/// Whether a driver's tick may judge others. A loop that has itself stood still (SIGSTOP, a suspended machine)
+/// gives what has arrived meanwhile a beat to be heard.
 class JudgeGate {
   public:
     JudgeGate(const Budget& budget, TimePoint now) : budget_(budget), looked_(now) {}
@@ -55,47 +80,118 @@ class JudgeGate {
     TimePoint opens_{};
 };
 
-using CoordinatorEvent = std::variant<HeardFrom, Tick, Quit>;
+// ---- actions ----------------------------------------------------------------------------------
 
-/// A line for the log.
-struct Report {
-    std::string line;
-};
 struct SayTo {
-    SiteId site;
+    std::string name;  ///< over the connection of this name's last message
     Message message;
 };
-/// The run is over; nothing follows.
+/// Durable before anything that follows. The driver tells the journal's new head with the next step().
+struct Append {
+    std::vector<JournalRecord> records;
+};
+/// A line for the log. `loud`: something an operator should see.
+struct Report {
+    std::string line;
+    bool loud = false;
+};
+/// The run is over for the coordinator; nothing follows.
 struct End {
     bool good = false;
     std::string reason;  ///< if not good
 };
-using CoordinatorAction = std::variant<SayTo, Report, End>;
+using CoordinatorAction = std::variant<SayTo, Append, Report, End>;
 using CoordinatorActions = std::vector<CoordinatorAction>;
 
-struct CoordinatorState {
-    enum class Phase { kJoining, kBarrier, kExchange, kEnded };
-    struct Member {
-        std::optional<Hello> hello;
-        std::optional<Ready> ready;  ///< for the round that is open
-        std::optional<Vote> vote;
-        bool left = false;
-        std::uint64_t progress = 0;
-        TimePoint heard, moved;  ///< last message; last time that progress changed
-    };
-    Phase phase = Phase::kJoining;
+// ---- state ------------------------------------------------------------------------------------
+
+struct CoordinatorOptions {
+    std::uint64_t run = 0;
+    std::vector<std::string> sites;  ///< named ones, in the order of their ids
     Budget budget;
-    std::vector<Member> members;  ///< by site id: all that the run names
-    Round round;                  ///< rounds committed
-    StateHash state{};            ///< of the anchor after them
-    TimePoint waiting_since;      ///< start, first READY, or BEGIN
-    TimePoint next_beat;
-    std::string stop_reason;
+    std::vector<std::int64_t> meetings;  ///< steps of the run after which sites meet, ascending; the last ends it
+    std::int64_t samples_per_step = 1;   ///< of one site
+    std::int64_t min_sites = 1;          ///< for rounds after the first
+    bool weigh_by_tokens = true;
+    Codec codec = Codec::kFp32;
+    OuterOptimizer optimizer;
+    std::optional<Method> method;  ///< forced; none: all-gather up to two participants, owners from three
+    std::uint64_t seed = 0;
+    std::uint32_t max_attempts = 5;
+    std::uint64_t full_digest_rounds = 10;
+    double max_norm_ratio = 10.0;  ///< of an input's norm to the running median, three sites or more; 0: any
+    /// Sites of unequal speed: H scaled to the measured speed (DyLU, arXiv:2401.09135), or to a time.
+    enum class Pace { kEqual, kBySpeed, kByTime } pace = Pace::kEqual;
+    double round_s = 0;                      ///< of kByTime
+    std::map<std::string, double> rates;     ///< configured bytes/s of a site's link; measured ones otherwise
+    std::vector<std::pair<std::string, std::string>> config;  ///< what must be equal at all sites
+    Incarnation self;
 };
 
-CoordinatorState make_coordinator(std::uint32_t num_sites, const Budget&, TimePoint now);
+struct CoordinatorState {
+    enum class Phase { kTraining, kBarrier, kExchange, kEnded };
+    enum class Standing { kAbsent, kFollower, kMember };
+    struct Site {
+        std::string name;
+        Standing standing = Standing::kAbsent;
+        Incarnation incarnation;      ///< of its newest process; number 0: never seen
+        std::string endpoint, public_key;
+        StateName state;              ///< it holds, by its last word
+        bool identified = false;      ///< said Hello to this coordinator
+        bool has_moments = false;
+        std::optional<Assignment> assignment;
+        std::optional<Ready> ready;   ///< for the open meeting
+        std::optional<Vote> vote;     ///< for the open attempt
+        bool draining = false, barred = false, done = false;
+        std::uint64_t progress = 0;
+        std::int64_t step = 0;
+        SiteFigures figures;
+        TimePoint heard, moved;       ///< last message; last time that progress changed
+        bool disconnected = false;
+        std::uint64_t restored = 0;   ///< times that it had to be restored; for the report
+    };
+    /// One joiner at a time.
+    struct Restoring {
+        SiteId joiner;
+        StateName state;                          ///< of the copies; set by the first Pinned
+        std::vector<SiteId> asked, pinned;        ///< donors
+        TimePoint since;
+        bool told = false;
+    };
+    Phase phase = Phase::kTraining;
+    bool started = false;      ///< StartRecord is written
+    bool paused = false;
+    std::vector<Site> sites;   ///< by site id
+    Meeting meeting;           ///< the open one
+    StateName newest;
+    StateName before_newest;   ///< what the last commit started from
+    std::optional<CommitRecord> last_commit;
+    std::uint32_t attempts = 0;              ///< at the open meeting
+    std::uint32_t counter = 0;               ///< of attempts, never reset
+    std::optional<Begin> begin;              ///< the open attempt
+    std::vector<SiteId> excluded;            ///< from this meeting: their numbers were bad
+    std::vector<double> norms;               ///< of recent inputs, for the median
+    std::optional<Restoring> restoring;
+    std::map<std::uint64_t, StateHash> full_digests;  ///< by round, as first reported
+    std::string data;                        ///< fingerprint that the first site brought
+    LogHead journal;                         ///< set by the driver after each Append
+    Ledger ledger;
+    TimePoint waiting_since;                 ///< start, first READY, BEGIN, or all sites gone
+    TimePoint next_beat;
+    std::string stop_reason;
+    CoordinatorOptions options;
+};
 
-/// REQUIRES HeardFrom names a site < members.size().
+/// A new run, or, from the records of its journal, one that goes on: every member of the journal is expected back
+/// within the budget. Returns also what is to be done first (RunRecord, CoordinatorRecord).
+/// ERRORS  the records contradict each other or the options: which record, and how.
+Result<std::pair<CoordinatorState, CoordinatorActions>> make_coordinator(
+    const CoordinatorOptions&, const std::vector<JournalRecord>&, const LogHead&, TimePoint now);
+
 CoordinatorActions step(CoordinatorState&, const CoordinatorEvent&, TimePoint now);
+
+/// For `isthmus status`.
+std::string_view name_of(CoordinatorState::Standing);
+std::string_view name_of(CoordinatorState::Phase);
 
 }  // namespace isthmus::outer

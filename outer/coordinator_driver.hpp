@@ -1,11 +1,12 @@
-// Sockets and clock around the coordinator's step function.
+// Sockets, clock and journal around the coordinator's step function.
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "net/frame.hpp"
 #include "net/link.hpp"
@@ -13,33 +14,41 @@
 
 namespace isthmus::outer {
 
-/// THREAD  one thread.
+/// THREAD  one.
 class CoordinatorDriver {
   public:
     struct Options {
-        net::RunId run;
-        std::uint32_t num_sites = 1;
-        Budget budget;
+        CoordinatorOptions coordinator;   ///< `self` is filled from the journal and `nonce`
+        std::string listen = "127.0.0.1:0";
+        net::KeyPair keys;                ///< empty: loopback only
+        Path journal;                     ///< file; its folder exists
+        std::uint64_t nonce = 0;          ///< random: of this incarnation, and of a new journal's id
+        /// The names that may join now; asked at least once a second. Empty function: the named sites (no keys).
+        std::function<net::Allowlist()> allowlist = {};
+        /// What an operator wants; asked at least five times a second. The answer line goes back through `answer`.
+        struct Operation {
+            Operate operate;
+            std::function<void(const std::string&)> answer;
+        };
+        std::function<std::vector<Operation>()> operations = {};
+        std::function<void(const CoordinatorState&, TimePoint now)> on_look = {};       ///< twice a second, and after each event that said something loud
+        std::function<void(const CommitRecord&, const CoordinatorState&)> on_commit = {};
     };
-    /// Listens. ERRORS the system's reason.
-    static Result<std::unique_ptr<CoordinatorDriver>> create(net::Context&, const Options&, Log&);
+    /// Opens or makes the journal, replays it, listens. ERRORS  the system's reason; a journal that is damaged, held
+    /// by another process, or of another run.
+    static Result<std::unique_ptr<CoordinatorDriver>> create(net::Context&, FileSystem&, const Options&, Log&);
+    ~CoordinatorDriver();
     /// What sites connect to.
-    const std::string& endpoint() const { return link_->endpoint(); }
-    /// Until all sites are done, or the reason why the run ended early. `stop` is asked at least
-    /// five times a second; when it says true the sites are told and the reason is "interrupted".
+    const std::string& endpoint() const;
+    /// Until all sites are done, or the reason why the run ended early. `stop` is asked at least five times a second;
+    /// when it says true the sites are told and the reason is "interrupted". A journal that cannot be written ends it at once,
+    /// and nobody is told anything that depends on the record: sites wait for a coordinator that is started again.
     Status run(const std::function<bool()>& stop);
 
   private:
-    CoordinatorDriver(const Options& options, Log& log) : options_(options), log_(log) {}
-    void hear(const net::Message&);
-    void act(const CoordinatorActions&);
-
-    Options options_;
-    Log& log_;
-    std::unique_ptr<net::Link> link_;
-    CoordinatorState state_;
-    std::map<SiteId, net::PeerId> connections_;  ///< over which a site said its last HELLO
-    std::optional<End> end_;
+    struct Impl;
+    explicit CoordinatorDriver(std::unique_ptr<Impl>);
+    std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace isthmus::outer

@@ -1,98 +1,64 @@
-// How pseudo-gradients travel: each site sends its own, whole, to every other site, in chunks, and
-// adds up all of them as they come. Nothing of it passes the coordinator.
+// One round's exchange at one site (PROTOCOL 9): from BEGIN to a complete, digested result, over any number of attempts.
 //
-// Each pair of sites has one connection a direction, so a receiver can take one chunk from every
-// peer, combine them, and leave the rest of a fast peer's in its queue: memory is bounded by queue
-// length and chunk size, whatever the model's size. A chunk is added up only when all sites' chunks
-// are there, in ascending site id; so the result depends neither on arrival order nor on chunk
-// size.
+//   kSolo        nothing travels
+//   kAllGather   everyone asks everyone for its whole encoded input; two sites thereby swap
+//   kOwners      pieces are divided among owners by share; an owner asks all others for their input to its pieces, sums what it decoded
+//                in ascending site id, encodes the mean once, and everyone asks the owners for means
+// Encoding, decoding, summing and digests go piece by piece while other pieces travel. Encoded inputs are kept by cut for as long as the cut
+// lives: a new attempt asks only for what a lost owner had. The result does not depend on arrival order, streams, piece size or shares.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
+#include <variant>
 #include <vector>
 
-#include "base/log.hpp"
-#include "net/frame.hpp"
-#include "net/link.hpp"
-#include "outer/messages.hpp"
-#include "outer/outer_step.hpp"
+#include "outer/data_plane.hpp"
+#include "outer/outer_state.hpp"
+#include "outer/round_result.hpp"
+#include "outer/site.hpp"
 
 namespace isthmus::outer {
 
-/// Elements of a chunk: 1 MiB of fp32.
-inline constexpr std::size_t kChunkElements = 256 << 10;
-/// Chunks in a connection's queue, a side.
-inline constexpr int kQueueChunks = 4;
+/// Which participant owns a piece: pieces are dealt out in runs that interleave, so that every owner works from the start.
+/// A pure function of shares (each >= 0, sum 1) and the number of pieces; a larger share gets proportionally more, within one piece.
+std::vector<std::uint32_t> deal_pieces(const std::vector<float>& shares, std::uint32_t num_pieces);
 
-/// THREAD  one thread.
-class PeerExchange {
+/// THREAD  one.
+class RoundExchange {
   public:
     struct Options {
-        net::RunId run;
-        SiteId self;
-        std::uint32_t num_sites = 1;
-        std::size_t chunk_elements = kChunkElements;
+        std::chrono::milliseconds peer_silence{5000};  ///< nothing of a peer for so long: missing
+        std::size_t cache_bytes = 256 << 20;           ///< inputs kept for a retry; beyond it they are asked for again
     };
-    /// What a round works on. The spans must live until the result is there.
-    struct Work {
-        Begin begin;
-        float lr = 1.0f;
-        std::span<const float> anchor;
-        std::span<float> local;   ///< becomes the pseudo-gradient
-        std::span<float> result;  ///< becomes the next anchor
-    };
+    RoundExchange(const OuterState&, ModelPort&, DataPlane&, const Options&);
+    ~RoundExchange();
 
-    /// Opens a listening port for each peer. ERRORS the system's reason.
-    static Result<std::unique_ptr<PeerExchange>> create(net::Context&, const Options&, Log&);
-    const Endpoints& listens() const { return listens_; }
-    Status connect(net::Context&, const Endpoints& speak_to);
-
-    /// REQUIRES every site contributes, and no other work is open.
-    /// One contributor alone at lr 1 keeps its local parameters: anchor - (anchor - local) would
-    /// not be the same bits.
-    void begin(const Work&);
-    /// Moves what can be moved now, at most a chunk a connection. ERRORS a peer sent what it should
-    /// not.
-    Status pump();
-    /// The hash of the result, once, when it is complete.
-    std::optional<StateHash> take_result();
-    /// What to wait for before the next pump.
-    void add_interests(std::vector<net::Interest>&) const;
-    /// Chunks sent and received so far.
-    std::uint64_t chunks_moved() const { return chunks_moved_; }
-    std::uint64_t bytes_sent() const { return bytes_sent_; }
+    /// This site's input for the coming rounds, until discard() or committed(): the model's parameters as they are now. They must not change
+    /// meanwhile. Encodes nothing yet.
+    void offer(const CutId&);
+    /// Encodes some more pieces of the cut while there is nothing else to do; true while some are left.
+    bool encode_ahead();
+    /// REQUIRES  offer() of the cut that `begin` names for this site. Replaces an attempt that is under way.
+    void begin(const Begin&, SiteId self, TimePoint now);
+    /// Moves on; takes what the data plane brought (answers that are none of its own are left to others and returned).
+    std::vector<DataPlane::Arrived> pump(std::vector<DataPlane::Arrived>, TimePoint now);
+    /// Exchanged or ExchangeFailed, once an attempt.
+    std::optional<SiteEvent> take_outcome();
+    /// The complete result of an attempt.
+    std::shared_ptr<const RoundResult> staged(const Attempt&) const;
+    /// The cut and everything staged are over (applied, or void). Own encoded pieces are dropped.
+    void discard();
+    /// Serves CutItem and MeanItem.
+    Served serve(const Want&);
+    std::uint64_t pieces_moved() const;
+    /// Bytes held: own encoded cut, others' inputs, staged result.
+    std::size_t bytes_held() const;
 
   private:
-    struct Peer {
-        SiteId site;
-        std::unique_ptr<net::Link> receiver, sender;
-        std::size_t sent_chunks = 0;
-        std::vector<float> arrived;  ///< chunk `combined_` of this peer, or empty
-    };
-    PeerExchange(const Options&, Log&);
-    std::size_t num_chunks() const;
-    template <class T>
-    std::span<T> chunk(std::span<T> values, std::size_t index) const;
-    /// A chunk of this site's own pseudo-gradient; made when it is first needed, so that no call
-    /// works on the whole model at once.
-    std::span<const float> delta(std::size_t index);
-    void send_next(Peer&);
-    Status receive_next(Peer&);
-    void combine();
-
-    Options options_;
-    Log& log_;
-    Endpoints listens_;
-    std::vector<Peer> peers_;  ///< ascending site id, without this site
-    std::optional<Work> work_;
-    std::optional<StateHasher> hasher_;
-    std::optional<StateHash> result_;
-    std::size_t prepared_ = 0;  ///< chunks of `local` that are pseudo-gradient already
-    std::size_t combined_ = 0;  ///< chunks of the result that are complete
-    std::uint64_t chunks_moved_ = 0, bytes_sent_ = 0;
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace isthmus::outer

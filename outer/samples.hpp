@@ -1,29 +1,36 @@
-// Which samples a site trains on, before there are leases: sites take turns by micro-batch.
+// Which samples a site trains on: it takes them from its leases, in order, and remembers what it took.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
-#include "base/check.hpp"
 #include "base/ids.hpp"
+#include "outer/names.hpp"
 
 namespace isthmus::outer {
 
-/// A site's part of the run's data order.
-struct SampleShare {
-    SiteId site;
-    std::uint32_t num_sites = 1;
-    std::uint64_t micro_batch_samples = 1;
-};
+/// THREAD  one.
+class SampleCursor {
+  public:
+    /// More leased samples, behind those that are left.
+    void grant(const std::vector<SampleRange>&);
+    /// The next ones. REQUIRES  as many are left.
+    void next(std::span<SampleNumber> out);
+    std::uint64_t left() const;
+    /// What was handed out since the last call of taken_over(), except what was marked; ranges ascending in the order of taking.
+    std::vector<SampleRange> trained() const;
+    std::vector<SampleRange> skipped() const;
+    /// The step that took the last `count` samples was skipped (gradients that are not finite).
+    void mark_skipped(std::uint64_t count);
+    /// A commit has counted them.
+    void taken_over();
+    /// Leases are void: forgets what is left and what was taken.
+    void reset();
 
-/// Number in the run of a site's own n-th sample. Its k-th micro-batch is the run's (k M + s)-th,
-/// for site s of M: no sample is trained twice, none is left out, and what all sites train in step
-/// t is what data parallelism over M ranks would train in step t.
-inline SampleNumber site_sample(const SampleShare& share, SampleNumber own) {
-    CHECK(share.site.value < share.num_sites && share.micro_batch_samples > 0);
-    const std::uint64_t micro_batch = own.value / share.micro_batch_samples;
-    const std::uint64_t inside = own.value % share.micro_batch_samples;
-    return SampleNumber(
-        (micro_batch * share.num_sites + share.site.value) * share.micro_batch_samples + inside);
-}
+  private:
+    std::vector<SampleRange> leases_;  ///< what is left
+    std::vector<SampleRange> trained_, skipped_;
+};
 
 }  // namespace isthmus::outer

@@ -1,93 +1,106 @@
-// Sockets and clock around the site's step function, on a thread of their own: beats go on while
-// the training thread is deep in a step.
+// Sockets, clock, exchange and state around the site's step function, on a thread of their own: beats go on, and a
+// joiner is served, while the training thread is deep in a step.
 //
-// The two threads share no tensor. At a cut the training thread moves its copy of the parameters
-// into the network thread's mailbox and gets it back, filled with the new anchor, when the round is
-// committed.
+// The two threads share no mutable tensor: the training thread lends the model (model_port.hpp) whenever it waits in begin() or
+// after_step(), and has it back when that returns.
 #pragma once
 
-#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
-#include <thread>
-#include <variant>
 #include <vector>
 
 #include "base/log.hpp"
 #include "net/frame.hpp"
 #include "net/link.hpp"
-#include "net/mailbox.hpp"
-#include "outer/exchange.hpp"
+#include "outer/data_plane.hpp"
+#include "outer/model_port.hpp"
+#include "outer/outer_state.hpp"
 #include "outer/site.hpp"
 
 namespace isthmus::outer {
 
-/// Memory: 12 bytes a parameter (anchor, cut, staged result) and the queues of exchange.hpp.
 /// THREAD  all public functions by the training thread.
 class SiteDriver {
   public:
     struct Options {
         net::RunId run;
-        SiteId self;
-        std::uint32_t num_sites = 1;
-        std::string coordinator;  ///< endpoint
+        std::string name;
+        std::vector<std::string> coordinator;   ///< endpoints "tcp://HOST:PORT", tried in turn; see find_coordinator
+        /// Asked whenever no coordinator answers (it may have moved): endpoints, or none yet.
+        std::function<std::vector<std::string>()> find_coordinator = {};
+        std::string coordinator_key;            ///< pinned public key; "": loopback without keys
         Budget budget;
-        float lr = 1.0f;
-        std::uint64_t config_hash = 0;
-        std::size_t chunk_elements = kChunkElements;
-        std::function<bool()> stop =
-            {};  ///< asked while waiting; true ends the run as "interrupted"
+        OuterState::Options state;
+        std::uint64_t full_digest_rounds = 10;
+        std::int64_t piece_elements = kPieceElements;
+        DataPlane::Options data;                ///< run, self, keys are filled in
+        std::size_t cache_bytes = 256 << 20;
+        std::uint64_t incarnation = 1;          ///< number; drawn from the clock by launch/
+        std::uint64_t nonce = 0;
+        std::vector<std::pair<std::string, std::string>> config;  ///< that must be equal at all sites
+        std::int64_t tokens_per_sample = 1;
+        /// Connects to the coordinator through something else (an emulated link).
+        std::function<std::string(const std::string&)> route_coordinator = {};
+        std::function<bool()> stop = {};        ///< asked while waiting; true ends this site as "interrupted"
     };
-    struct Met {
-        Round round;  ///< rounds committed, this one included
-        StateHash state{};
-        std::uint64_t bytes_sent = 0;
+    /// What the training thread does next.
+    struct Work {
+        std::int64_t from_step = 0;  ///< set the trainer's step count to this (it says: already made)
+        std::int64_t num_steps = 0;
+        bool changed = false;        ///< parameters, or the inner optimizer's state, were replaced
+    };
+    struct Finished {
+        StateName state;
+        bool drained = false;  ///< left before the end of the run, as an operator asked
+    };
+    struct GoOn {};
+    using Next = std::variant<GoOn, Work, Finished>;
+
+    /// One round, for records.
+    struct RoundFigures {
+        Round round;             ///< commits, this one included
+        StateName state;
+        Meeting meeting;
+        std::size_t num_contributors = 0;
+        bool contributed = false;
+        SiteFigures figures;
+        double barrier_s = 0;    ///< waiting for BEGIN
+        std::uint64_t attempts = 1;
+        std::size_t bytes_held_peak = 0;
     };
 
-    /// Opens the sockets, starts the thread and waits until all sites are here.
-    /// ERRORS why the run did not start: one line that names who is missing or differs.
-    static Result<std::unique_ptr<SiteDriver>> join(net::Context&, const Options&,
-                                                    std::vector<float> initial, Log&);
-    /// Stops the thread; without leave() the others are told that this site has failed.
+    /// Opens the sockets and starts the thread. The model must outlive the driver.
+    static Result<std::unique_ptr<SiteDriver>> start(net::Context&, const Options&, ModelPort&, Log&);
+    /// Stops the thread; without finish() the others are told that this site has failed.
     ~SiteDriver();
 
-    /// One round: `parameters` go in as the local ones and come out as the new anchor.
-    /// ERRORS why the run has ended; `parameters` are then lost, which no one needs any more.
-    Result<Met> meet(std::vector<float>& parameters, std::uint64_t samples);
-    /// After each inner step. ERRORS why the run has ended meanwhile.
-    Status made_step();
-    /// The last round is over: says so to the others. ERRORS why that was not heard.
-    Status leave();
-    /// Ends the run for everyone; `reason` follows "site N left: ".
+    /// Waits until there is work, before the first step. ERRORS  why the run did not start, or has ended.
+    Result<Next> begin();
+    /// The samples of the next step. REQUIRES  inside the assignment.
+    void next_samples(std::span<SampleNumber> out);
+    struct StepFigures {
+        double loss = 0, seconds = 0;
+        std::uint64_t tokens = 0, samples = 0;
+        bool skipped = false;
+    };
+    /// After each inner step. Meets the others if the assignment is done, or gives in to a new state. ERRORS  why the run has ended.
+    Result<Next> after_step(const StepFigures&);
+    /// Rounds completed since the last call.
+    std::vector<RoundFigures> take_rounds();
+    /// After Finished: says so to the coordinator and waits until it may go (it may still have to serve others).
+    Status finish();
+    /// Ends this site early; `reason` follows "site NAME left: ".
     void quit(const std::string& reason);
 
   private:
-    struct CutParameters {
-        std::vector<float> local;
-        std::uint64_t samples = 0;
-    };
-    using Command = std::variant<CutParameters, Finish, Quit>;
-    struct JoinedReply {};
-    struct MetReply {
-        Met met;
-        std::vector<float> parameters;
-    };
-    using Reply = std::variant<JoinedReply, MetReply, End>;
     class Network;
-
-    explicit SiteDriver(const Options&);
-    /// Waits for what the network thread says next; asks `stop` meanwhile.
-    Reply next_reply();
-
-    Options options_;
-    net::WakeUp wake_up_;
-    net::Mailbox<Command> commands_;
-    net::Mailbox<Reply> replies_;
-    std::atomic<std::uint64_t> steps_{0};
-    std::optional<End> end_;
-    std::unique_ptr<Network> network_;
-    std::thread thread_;
+    struct Impl;
+    explicit SiteDriver(std::unique_ptr<Impl>);
+    std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace isthmus::outer
