@@ -169,10 +169,10 @@ struct CoordinatorState {
     std::uint32_t attempts = 0;              ///< at the open meeting
     std::uint32_t counter = 0;               ///< of attempts, never reset
     std::optional<Begin> begin;              ///< the open attempt
-    std::vector<SiteId> excluded;            ///< from this meeting: their numbers were bad
     std::vector<double> norms;               ///< of recent inputs, for the median
     std::optional<Restoring> restoring;
-    std::map<std::uint64_t, StateHash> full_digests;  ///< by round, as first reported
+    std::uint32_t mismatches = 0;            ///< of voted hashes, at the open meeting
+    std::vector<std::pair<SiteId, SiteId>> unconnected;  ///< pairs that missed each other at the last attempt
     std::string data;                        ///< fingerprint that the first site brought
     LogHead journal;                         ///< set by the driver after each Append
     Ledger ledger;

@@ -19,12 +19,11 @@ namespace isthmus::outer {
 /// The first record: which run this is.
 struct RunRecord {
     std::uint64_t run = 0;
-    std::string data;  ///< fingerprint of the token file that all samples are from
     std::vector<std::string> sites;  ///< named at the start; site id = index
     std::vector<std::pair<std::string, std::string>> config;  ///< what must be equal at all sites
     template <class A>
     void serialize(A& a) {
-        a(run, data, sites, config);
+        a(run, sites, config);
     }
 };
 /// A coordinator began to use this journal.
@@ -48,9 +47,10 @@ struct JoinRecord {
 /// All are here: round 0 starts from this.
 struct StartRecord {
     StateName state;
+    std::string data;  ///< fingerprint of the token file that all samples are from
     template <class A>
     void serialize(A& a) {
-        a(state);
+        a(state, data);
     }
 };
 struct GrantRecord {

@@ -166,10 +166,11 @@ struct SiteBeat {
     std::uint64_t progress = 0;  ///< counts what it has done: steps, pieces moved, chunks fetched
     std::int64_t step = 0;
     StateName state;
+    std::optional<Meeting> training;  ///< has an assignment for this meeting; the coordinator repairs what was lost
     double tokens_per_s = 0, loss = 0;
     template <class A>
     void serialize(A& a) {
-        a(progress, step, state, tokens_per_s, loss);
+        a(progress, step, state, training, tokens_per_s, loss);
     }
 };
 

@@ -86,8 +86,11 @@ struct Exchange {
 struct Apply {
     Commit commit;
 };
-/// The cut is void and so is what was staged.
-struct Discard {};
+/// What was cut and staged is void. `reset`: so are the local parameters, which go back to the anchor (the samples
+/// were taken away); not after ABANDON, when the next cut covers this interval too.
+struct Discard {
+    bool reset = true;
+};
 /// Train: from the local parameters, which are the newest state unless the last meeting was abandoned.
 struct Train {
     Assignment assignment;
@@ -108,8 +111,12 @@ struct Snapshot {
     bool moments = false;
 };
 struct DropSnapshot {};
+/// The training thread is done: this was the last meeting, or the site was drained. It answers with Finish.
+struct Complete {
+    bool drained = false;
+};
 using SiteAction = std::variant<Say, Connect, Exchange, Apply, Discard, Train, Hold, FetchCopy, FetchResult, Snapshot,
-                                DropSnapshot, Report, End>;
+                                DropSnapshot, Complete, Report, End>;
 using SiteActions = std::vector<SiteAction>;
 
 // ---- state ------------------------------------------------------------------------------------
@@ -131,13 +138,16 @@ struct SiteState {
     std::optional<Begin> begin;            ///< newest attempt it takes part in
     std::optional<Vote> vote;              ///< said until answered
     std::optional<Pinned> pinned;
-    bool pin_moments = false;
+    bool pinning = false;                  ///< a Snapshot is out
     std::optional<Restore> restore;        ///< being fetched
     bool fetching = false;                 ///< a FetchCopy or FetchResult is out
-    std::optional<Assignment> pending;     ///< assigned at a state that is being fetched
+    std::optional<Commit> pending;         ///< a commit whose result this follower still has to fetch
+    std::vector<SiteId> holders;           ///< of the newest result, for a follower
     bool last = false, drained = false;    ///< this was the last meeting
     SiteTick tick;
     TimePoint heard;                       ///< of the coordinator
+    TimePoint waiting;                     ///< since when it has nothing to do without the coordinator
+    bool silent = false;                   ///< has said that the coordinator is silent
     TimePoint next_beat;
 };
 
