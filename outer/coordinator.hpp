@@ -86,7 +86,8 @@ struct SayTo {
     std::string name;  ///< over the connection of this name's last message
     Message message;
 };
-/// Durable before anything that follows. The driver tells the journal's new head with the next step().
+/// Durable before anything that follows. The driver then sets CoordinatorState::journal, and writes the journal's head as
+/// it is into every Welcome and Commit that it sends.
 struct Append {
     std::vector<JournalRecord> records;
 };
@@ -189,6 +190,9 @@ Result<std::pair<CoordinatorState, CoordinatorActions>> make_coordinator(
     const CoordinatorOptions&, const std::vector<JournalRecord>&, const LogHead&, TimePoint now);
 
 CoordinatorActions step(CoordinatorState&, const CoordinatorEvent&, TimePoint now);
+
+/// The assignment that a grant of these samples makes.
+Assignment assignment_for(const CoordinatorOptions&, Meeting, std::vector<SampleRange> samples);
 
 /// For `isthmus status`.
 std::string_view name_of(CoordinatorState::Standing);

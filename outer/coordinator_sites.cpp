@@ -1,0 +1,453 @@
+// Who is here: HELLO, loss, restoring, and work for those who wait.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/check.hpp"
+#include "outer/coordinator_step.hpp"
+
+namespace isthmus::outer {
+
+namespace {
+
+double seconds(std::chrono::steady_clock::duration d) {
+    return std::chrono::duration<double>(d).count();
+}
+
+/// Key of Hello's configuration under which a site names its token file.
+constexpr std::string_view kDataKey = "data (checksum)";
+
+std::string value_of(const std::vector<std::pair<std::string, std::string>>& config, std::string_view key) {
+    for (const auto& [k, v] : config) {
+        if (k == key) return v;
+    }
+    return {};
+}
+
+/// "optim.lr = 1e-3 there, 2e-3 here; ..." of keys that both have and that differ.
+std::string differences(const std::vector<std::pair<std::string, std::string>>& here,
+                        const std::vector<std::pair<std::string, std::string>>& there) {
+    const std::map<std::string, std::string> known(here.begin(), here.end());
+    std::string out;
+    for (const auto& [key, value] : there) {
+        const auto found = known.find(key);
+        if (found == known.end() || found->second == value) continue;
+        out += fmt::format("{}{} = {} there, {} here", out.empty() ? "" : "; ", key, value, found->second);
+    }
+    return out;
+}
+
+}  // namespace
+
+bool CoordinatorStep::refused(const std::string& name, const Hello& h) {
+    std::string why;
+    const auto id = find(name);
+    const std::string data = value_of(h.config, kDataKey);
+    if (id && at(*id).barred) why = fmt::format("site {} was dropped by an operator", name);
+    if (over() && !(h.state == s_.newest) && holders().empty()) why = "the run is over";
+    const std::string differing = differences(s_.options.config, h.config);
+    if (!differing.empty()) why = "its configuration differs from the coordinator's: " + differing;
+    if (!s_.data.empty() && !data.empty() && data != s_.data) {
+        why = fmt::format("its token file has checksum {}, the run's has {}: give all sites the same data", data,
+                          s_.data);
+    }
+    if (h.journal.id != 0 && h.journal.id != s_.journal.id) {
+        why = "it took part under another journal: this coordinator's run folder is not the one that the run began with";
+    }
+    if (!s_.started && h.state.round.value > 0) {
+        why = "it has trained already, and the journal is empty: start the coordinator with the run's own folder";
+    }
+    if (id && h.incarnation < at(*id).incarnation) why = fmt::format("a newer process of site {} is here", name);
+    if (why.empty()) return false;
+    actions_.push_back(SayTo{name, Stop{fmt::format("site {} is refused: {}", name, why)}});
+    report(fmt::format("site {} is refused: {}", name, why), true);
+    return true;
+}
+
+void CoordinatorStep::hello(const std::string& name, const Hello& h) {
+    if (refused(name, h)) return;
+    auto id = find(name);
+    if (!id) {
+        id = SiteId(static_cast<std::uint32_t>(s_.sites.size()));
+        s_.sites.emplace_back();
+        s_.sites.back().name = name;
+    }
+    const bool back = at(*id).identified && at(*id).incarnation == h.incarnation;
+    if (newcomer(*id, h)) append({JoinRecord{*id, name, h.incarnation}});
+    Site& site = at(*id);
+    const bool member = still_member(site, h);
+    if (site.standing == Standing::kMember && !member) {
+        lose(*id, "it came back without the run's newest state or its lease");
+    }
+    site.incarnation = h.incarnation;
+    site.endpoint = h.endpoint;
+    site.public_key = h.public_key;
+    site.state = h.state;
+    site.has_moments = h.has_moments;
+    site.identified = true;
+    site.disconnected = site.done = false;
+    site.heard = site.moved = now_;
+    if (!member) site.standing = Standing::kFollower;
+    if (s_.restoring && s_.restoring->joiner == *id) end_restoring();
+    if (s_.data.empty()) s_.data = value_of(h.config, kDataKey);
+    if (!back) report(fmt::format("site {} is here{}", name, member ? " again" : ""));
+    welcome(*id, member);
+    if (!back) tell_peers();
+    if (member) repair(*id, h.training);
+    start();
+    plan_restoring();
+    enroll();
+    try_begin();
+}
+
+/// A process that was not here before. Evicts the older one.
+bool CoordinatorStep::newcomer(SiteId id, const Hello& h) {
+    if (at(id).incarnation == h.incarnation) return false;
+    if (at(id).standing != Standing::kAbsent) lose(id, "it was started again");
+    return true;
+}
+
+/// Whether a site's own word fits what the journal says of it: it may go on where it is.
+bool CoordinatorStep::still_member(const Site& site, const Hello& h) const {
+    if (site.standing != Standing::kMember || !(site.incarnation == h.incarnation) || !site.assignment) return false;
+    if (h.state == s_.newest) return !h.training || *h.training <= s_.meeting;
+    return h.state == s_.before_newest && s_.last_commit && h.staged == s_.last_commit->attempt;
+}
+
+void CoordinatorStep::welcome(SiteId id, bool member) {
+    Welcome w{.you = id,
+              .coordinator = s_.options.self,
+              .journal = s_.journal,
+              .newest = s_.newest,
+              .peers = {},
+              .member = member};
+    for (SiteId peer : which([](const Site& s) { return s.identified; })) {
+        if (peer != id) w.peers.push_back(peer_of(peer));
+    }
+    say(id, std::move(w));
+}
+
+PeerInfo CoordinatorStep::peer_of(SiteId id) const {
+    return {.site = id, .name = at(id).name, .endpoint = at(id).endpoint, .public_key = at(id).public_key};
+}
+
+void CoordinatorStep::tell_peers() {
+    std::vector<PeerInfo> all;
+    const auto here = which([](const Site& s) { return s.identified; });
+    for (SiteId id : here) all.push_back(peer_of(id));
+    for (SiteId id : here) {
+        std::vector<PeerInfo> others;
+        std::copy_if(all.begin(), all.end(), std::back_inserter(others),
+                     [&](const PeerInfo& p) { return p.site != id; });
+        say(id, Peers{std::move(others)});
+    }
+}
+
+/// What a member has not heard is said again: `training` is what it says it works on.
+void CoordinatorStep::repair(SiteId id, const std::optional<Meeting>& training) {
+    const Site& site = at(id);
+    if (site.standing != Standing::kMember || !site.assignment || training == site.assignment->meeting) return;
+    if (site.state == s_.before_newest && s_.last_commit) {
+        tell_commit(id);
+    } else if (site.state == s_.newest && training) {
+        say(id, Abandon{*training, *site.assignment});
+    } else if (site.state == s_.newest) {
+        say(id, Assign{s_.newest, *site.assignment});
+    }
+}
+
+/// Round 0 begins when all named sites are here; what the first of them holds is the run's initial state.
+void CoordinatorStep::start() {
+    if (s_.started) return;
+    const std::size_t named = s_.options.sites.size();
+    for (std::size_t i = 0; i < named; ++i) {
+        if (!s_.sites[i].identified && !s_.sites[i].barred) return;
+    }
+    const auto here = which([](const Site& s) { return s.identified; });
+    if (here.empty()) return;
+    s_.started = true;
+    s_.newest = at(here.front()).state;
+    append({StartRecord{s_.newest, s_.data}});
+    s_.waiting_since = now_;
+    report(fmt::format("all {} named sites are here; state {}", named, short_hex(s_.newest.hash)));
+}
+
+bool CoordinatorStep::can_work(const Site& site) const {
+    return site.identified && site.standing == Standing::kFollower && site.state == s_.newest && !site.barred &&
+           !site.draining && !site.done;
+}
+
+/// Gives work to those who wait at the newest state, when nobody is under way whom they would make wait, or when
+/// they are needed to be enough.
+void CoordinatorStep::enroll() {
+    if (!s_.started || s_.paused || over() || s_.phase == Phase::kExchange) return;
+    const auto ready = which([&](const Site& s) { return can_work(s); });
+    if (ready.empty()) return;
+    const auto in = members();
+    const auto enough = static_cast<std::size_t>(std::max<std::int64_t>(1, s_.options.min_sites));
+    if (in.size() >= enough) return;
+    if (in.size() + ready.size() < enough) return;
+    // The first round waits for all; who is being restored is all but here.
+    const bool first = !s_.last_commit && s_.meeting == Meeting(0);
+    if (first && in.empty() && which([](const Site& s) { return s.identified; }).size() > ready.size()) return;
+    std::vector<JournalRecord> records;
+    std::vector<std::pair<SiteId, Assign>> says;
+    for (SiteId id : ready) says.emplace_back(id, Assign{s_.newest, plan(id, records)});
+    actions_.push_back(Append{std::move(records)});
+    for (auto& [id, assign] : says) {
+        if (s_.restoring && s_.restoring->joiner == id) end_restoring();
+        say(id, std::move(assign));
+    }
+    if (in.empty()) s_.phase = Phase::kTraining;
+}
+
+/// Grants samples for the open meeting; the record is applied to the ledger here and appended by the caller.
+Assignment CoordinatorStep::plan(SiteId id, std::vector<JournalRecord>& records) {
+    Site& site = at(id);
+    const auto index = static_cast<std::size_t>(s_.meeting.value);
+    const std::int64_t from = index == 0 ? 0 : s_.options.meetings[index - 1];
+    const std::int64_t steps = steps_for(site, s_.options.meetings[index] - from);
+    GrantRecord grant{.site = id,
+                      .incarnation = site.incarnation,
+                      .meeting = s_.meeting,
+                      .samples = s_.ledger.plan_grant(static_cast<std::uint64_t>(steps * s_.options.samples_per_step))};
+    const Status applied = s_.ledger.apply(grant);
+    CHECK(applied, "{}", applied.error().message);
+    site.standing = Standing::kMember;
+    site.assignment = assignment_for(s_.options, s_.meeting, grant.samples);
+    site.ready.reset();
+    site.vote.reset();
+    site.moved = now_;
+    records.emplace_back(std::move(grant));
+    return *site.assignment;
+}
+
+/// Unequal speeds: as many of the interval's steps as the site makes while the fastest makes all of them
+/// (arXiv:2401.09135), or as it makes in the given time. A site that has not been measured makes all.
+std::int64_t CoordinatorStep::steps_for(const Site& site, std::int64_t full) const {
+    const double speed = site.figures.steps_per_s;
+    if (s_.options.pace == CoordinatorOptions::Pace::kEqual || speed <= 0) return full;
+    double steps = s_.options.round_s * speed;
+    if (s_.options.pace == CoordinatorOptions::Pace::kBySpeed) {
+        double fastest = 0;
+        for (const Site& other : s_.sites) {
+            if (other.identified) fastest = std::max(fastest, other.figures.steps_per_s);
+        }
+        steps = speed / fastest * static_cast<double>(full);
+    }
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::floor(steps + 1e-9)), 1, full);
+}
+
+std::vector<SiteId> CoordinatorStep::holders() const {
+    return which([&](const Site& s) { return s.identified && s.state == s_.newest; });
+}
+
+void CoordinatorStep::on(SiteId id, const SiteBeat& beat) {
+    Site& site = at(id);
+    if (beat.progress != site.progress) site.moved = now_;
+    site.progress = beat.progress;
+    site.step = beat.step;
+    if (beat.tokens_per_s > 0) site.figures.tokens_per_s = beat.tokens_per_s;
+    if (beat.loss != 0) site.figures.loss = beat.loss;
+    // An old beat may come late; a state once held is not lost while the process lives.
+    if (beat.state.round >= site.state.round) site.state = beat.state;
+    if (site.standing == Standing::kMember) repair(id, beat.training);
+    if (site.standing != Standing::kFollower) return;
+    if (s_.restoring && s_.restoring->joiner == id && site.state == s_.newest) end_restoring();
+    enroll();
+    try_begin();
+}
+
+void CoordinatorStep::on(SiteId id, const Leave& leave) {
+    Site& site = at(id);
+    if (!leave.reason.empty()) {
+        say(id, Farewell{});
+        report(fmt::format("site {} left: {}", site.name, leave.reason), true);
+        return lose(id, "it left: " + leave.reason);
+    }
+    site.done = true;
+    // Who holds the last state stays as long as someone else still fetches it.
+    const auto behind = which([&](const Site& s) { return s.identified && !s.done && !(s.state == s_.newest); });
+    if (over() && !behind.empty()) return;
+    say(id, Farewell{});
+    if (site.standing != Standing::kAbsent) lose(id, "it is done", false);
+    site.identified = false;
+    end_if_over();
+}
+
+void CoordinatorStep::end_if_over() {
+    if (!over() || s_.phase == Phase::kEnded) return;
+    if (!which([](const Site& s) { return s.identified; }).empty()) return;
+    s_.phase = Phase::kEnded;
+    s_.stop_reason = "the run is over";
+    actions_.push_back(End{.good = true, .reason = {}});
+}
+
+/// The site has no standing any more: its leases return, and if it still lives it starts again from HELLO.
+void CoordinatorStep::lose(SiteId id, const std::string& reason, bool lost) {
+    Site& site = at(id);
+    if (s_.phase == Phase::kExchange && takes_part(id) && others_agree(id)) commit(id);
+    const bool taking_part = s_.phase == Phase::kExchange && takes_part(id);
+    if (site.standing == Standing::kMember) {
+        std::vector<JournalRecord> records;
+        const auto twice = lost ? s_.ledger.lost_before(id) : std::vector<SampleRange>{};
+        if (!twice.empty()) {
+            records.emplace_back(QuarantineRecord{twice, fmt::format("lost twice, the last time with site {}", site.name)});
+            report("samples that were lost twice are skipped from now on", true);
+        }
+        records.emplace_back(LeaveRecord{id, site.incarnation, reason, lost});
+        append(std::move(records));
+        if (lost) report(fmt::format("site {} is lost: {}", site.name, reason), true);
+    }
+    const bool was_here = site.identified;
+    site.standing = Standing::kAbsent;
+    site.identified = false;
+    site.assignment.reset();
+    site.ready.reset();
+    site.vote.reset();
+    site.draining = false;
+    ++site.restored;
+    forget_restoring_of(id);
+    if (was_here) tell_peers();
+    if (taking_part) return retry(fmt::format("site {} was lost", site.name));
+    if (members().empty() && s_.phase == Phase::kBarrier) s_.phase = Phase::kTraining;
+    if (members().empty()) s_.waiting_since = now_;
+    try_begin();
+}
+
+void CoordinatorStep::forget_restoring_of(SiteId id) {
+    if (!s_.restoring) return;
+    if (s_.restoring->joiner == id) return end_restoring();
+    std::erase(s_.restoring->asked, id);
+    std::erase(s_.restoring->pinned, id);
+    if (s_.restoring->asked.empty()) end_restoring();
+}
+
+/// One joiner at a time gets a copy, from up to two donors that hold the newest state now.
+void CoordinatorStep::plan_restoring() {
+    if (!s_.started || s_.restoring) return;
+    for (SiteId joiner : which([&](const Site& s) {
+             return s.identified && s.standing == Standing::kFollower && !s.barred && !(s.state == s_.newest);
+         })) {
+        const Site& site = at(joiner);
+        // One result behind: it fetches that from any holder, told by the beat.
+        if (s_.last_commit && site.state == s_.before_newest && !holders().empty()) continue;
+        auto donors = holders();
+        std::erase(donors, joiner);
+        if (donors.empty()) continue;
+        if (donors.size() > 2) donors.resize(2);
+        s_.restoring.emplace();
+        s_.restoring->joiner = joiner;
+        s_.restoring->asked = donors;
+        s_.restoring->since = now_;
+        say(donors.front(), Pin{.moments = !site.has_moments});
+        if (donors.size() > 1) say(donors[1], Pin{.moments = false});
+        report(fmt::format("site {} is restored from site {}", site.name, at(donors.front()).name));
+        return;
+    }
+}
+
+void CoordinatorStep::on(SiteId id, const Pinned& pinned) {
+    if (!s_.restoring || !std::count(s_.restoring->asked.begin(), s_.restoring->asked.end(), id)) {
+        return say(id, Unpin{});
+    }
+    auto& r = *s_.restoring;
+    if (std::count(r.pinned.begin(), r.pinned.end(), id)) return;
+    // The copies must be of one state; the first donor's has the moments.
+    if (r.pinned.empty()) r.state = pinned.state;
+    if (!(pinned.state == r.state)) {
+        std::erase(r.asked, id);
+        return say(id, Unpin{});
+    }
+    if (id == r.asked.front()) {
+        r.pinned.insert(r.pinned.begin(), id);
+    } else {
+        r.pinned.push_back(id);
+    }
+    tell_joiner();
+}
+
+/// Said until the joiner holds it.
+void CoordinatorStep::tell_joiner() {
+    if (!s_.restoring) return;
+    auto& r = *s_.restoring;
+    if (r.pinned.empty()) {
+        for (std::size_t i = 0; i < r.asked.size(); ++i) {
+            say(r.asked[i], Pin{.moments = i == 0 && !at(r.joiner).has_moments});
+        }
+        return;
+    }
+    // Moments come from the first that was asked, or from nobody: then the joiner waits for another donor.
+    const Site& joiner = at(r.joiner);
+    const bool moments = !joiner.has_moments;
+    if (moments && r.pinned.front() != r.asked.front()) return;
+    if (joiner.state.round >= r.state.round && joiner.state.lineage == r.state.lineage && joiner.state == s_.newest) {
+        return;
+    }
+    Restore restore{.state = r.state, .donors = {}, .moments = moments};
+    for (SiteId donor : r.pinned) restore.donors.push_back(peer_of(donor));
+    say(r.joiner, std::move(restore));
+}
+
+void CoordinatorStep::end_restoring() {
+    const State::Restoring r = *s_.restoring;
+    s_.restoring.reset();
+    for (SiteId donor : r.asked) {
+        if (at(donor).identified) say(donor, Unpin{});
+    }
+}
+
+void CoordinatorStep::judge() {
+    judge_absent();
+    if (s_.phase == Phase::kEnded) return;
+    const Budget& budget = s_.options.budget;
+    for (std::uint32_t i = 0; i < s_.sites.size(); ++i) {
+        const SiteId id(i);
+        const Site& site = at(id);
+        if (site.identified) {
+            const auto silent = now_ - site.heard;
+            if (silent > (site.disconnected ? budget.silence() / 4 : budget.silence())) {
+                lose(id, fmt::format("nothing heard of it for {:.1f} s", seconds(silent)));
+                continue;
+            }
+            const std::string waiting = is_waited_for(id);
+            const auto still = now_ - std::max(site.moved, s_.waiting_since);
+            if (!waiting.empty() && still > budget.round) {
+                lose(id, fmt::format("it stands still for {:.1f} s ({})", seconds(still), waiting));
+            }
+        } else if (site.standing == Standing::kMember && now_ - site.heard > budget.round) {
+            lose(id, "it did not come back to the restarted coordinator");
+        }
+    }
+    if (s_.restoring && now_ - s_.restoring->since > budget.round) {
+        const Site& joiner = at(s_.restoring->joiner);
+        if (s_.restoring->pinned.empty() || now_ - joiner.moved > budget.round) {
+            report(fmt::format("restoring site {} does not move; it is begun again", joiner.name), true);
+            end_restoring();
+        }
+    }
+}
+
+/// Waits for sites that must be there are bounded too.
+void CoordinatorStep::judge_absent() {
+    if (s_.paused || over() || now_ - s_.waiting_since <= s_.options.budget.join) return;
+    const double waited = seconds(now_ - s_.waiting_since);
+    if (!s_.started) {
+        std::string missing;
+        for (std::size_t i = 0; i < s_.options.sites.size(); ++i) {
+            if (!s_.sites[i].identified) missing += (missing.empty() ? "" : ", ") + s_.sites[i].name;
+        }
+        return stop(fmt::format("after {:.1f} s of waiting site {} is not here", waited, missing));
+    }
+    const auto in = members();
+    if (in.empty() && holders().empty()) {
+        return stop(fmt::format("no site holds the state of round {} any more, and none came back within {:.1f} s",
+                                s_.newest.round.value, waited));
+    }
+    if (static_cast<std::int64_t>(in.size()) < std::max<std::int64_t>(1, s_.options.min_sites)) {
+        stop(fmt::format("only {} of outer.min_sites = {} sites are here, after {:.1f} s of waiting", in.size(),
+                         s_.options.min_sites, waited));
+    }
+}
+
+}  // namespace isthmus::outer
