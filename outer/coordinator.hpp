@@ -157,7 +157,7 @@ struct CoordinatorState {
         StateName state;                          ///< of the copies; set by the first Pinned
         std::vector<SiteId> asked, pinned;        ///< donors
         TimePoint since;
-        bool told = false;
+        bool moments = false;                     ///< the first donor's inner optimizer state too
     };
     Phase phase = Phase::kTraining;
     bool started = false;      ///< StartRecord is written

@@ -26,6 +26,7 @@ double median(std::vector<double> values) {
 
 void CoordinatorStep::on(SiteId id, const Ready& ready) {
     Site& site = at(id);
+    if (over() || site.done) return;  // an echo; the beat says that the run is over
     if (site.standing != Standing::kMember || !site.assignment) return welcome(id, false);
     if (ready.meeting < s_.meeting) return repair(id, ready.meeting);
     if (ready.meeting != s_.meeting) return;
@@ -167,7 +168,7 @@ void CoordinatorStep::on(SiteId id, const Vote& vote) {
     Site& site = at(id);
     if (s_.last_commit && vote.attempt == s_.last_commit->attempt) {
         // It voted, so it holds the result; it only missed the answer.
-        if (site.standing != Standing::kAbsent) tell_commit(id);
+        tell_commit(id);
         return;
     }
     if (s_.phase != Phase::kExchange || !takes_part(id)) return;
@@ -184,6 +185,26 @@ void CoordinatorStep::on(SiteId id, const Vote& vote) {
 bool CoordinatorStep::takes_part(SiteId id) const {
     return s_.begin && std::any_of(s_.begin->participants.begin(), s_.begin->participants.end(),
                                    [&](const Participant& p) { return p.peer.site == id; });
+}
+
+/// What others wait for this site to do, or "".
+std::string CoordinatorStep::is_waited_for(SiteId id) const {
+    const Site& site = at(id);
+    if (over()) return site.done ? "" : "the end of the run";
+    if (site.standing != Standing::kMember) return {};
+    if (s_.phase == Phase::kBarrier && !site.ready) return "others wait at the barrier";
+    if (s_.phase == Phase::kExchange && takes_part(id) && !site.vote) return "others wait in the exchange";
+    return {};
+}
+
+/// How long it may stand still meanwhile: the budget, or four of its own inner steps if those are longer.
+TimePoint::duration CoordinatorStep::patience(const Site& site) const {
+    const Budget& budget = s_.options.budget;
+    if (s_.phase != Phase::kBarrier) return budget.round;
+    // Nobody knows yet how long its steps are.
+    if (site.figures.steps_per_s <= 0) return std::max(budget.round, budget.join);
+    const std::chrono::duration<double> steps(4.0 / site.figures.steps_per_s);
+    return std::max<TimePoint::duration>(budget.round, std::chrono::duration_cast<TimePoint::duration>(steps));
 }
 
 /// All other participants have voted one result: the round is complete, whatever becomes of this site.
@@ -226,7 +247,7 @@ bool CoordinatorStep::drop_bad_numbers() {
             if (!input.finite && takes_part(input.site)) bad.insert(input.site);
         }
     }
-    for (SiteId id : bad) lose(id, "its numbers are not finite");
+    for (SiteId id : bad) lose(id, "its numbers are not finite", Loss::kVoid);
     return !bad.empty();
 }
 
@@ -256,7 +277,8 @@ bool CoordinatorStep::drop_large_norms() {
             if (norm <= limit || limit <= 0) continue;
             dropped = true;
             lose(id, fmt::format("its pseudo-gradient has norm {:.3g}, beyond {:g} times the median", norm,
-                                 s_.options.max_norm_ratio));
+                                 s_.options.max_norm_ratio),
+                 Loss::kVoid);
         }
         if (dropped) return true;
     }
@@ -347,7 +369,7 @@ void CoordinatorStep::resolve_mismatch() {
     for (const auto& [hash, sites] : by_result) {
         if (sites.size() < most) odd.insert(odd.end(), sites.begin(), sites.end());
     }
-    for (SiteId id : odd) lose(id, "its result differs from the others'");
+    for (SiteId id : odd) lose(id, "its result differs from the others'", Loss::kVoid);
 }
 
 /// A new attempt from the same cuts, with whoever is still here; after too many the meeting is given up.
@@ -408,7 +430,7 @@ void CoordinatorStep::commit(std::optional<SiteId> leaving) {
     CHECK(applied, "{}", applied.error().message);
     const auto followers = which([&](const Site& s) {
         return s.identified && s.standing == Standing::kFollower && !s.barred && !s.done &&
-               (s.state == record.from || s.state == record.to);
+               !lacks_moments(s) && (s.state == record.from || s.state == record.to);
     });
     const auto participants = members();
     s_.before_newest = record.from;
@@ -439,6 +461,7 @@ void CoordinatorStep::commit(std::optional<SiteId> leaving) {
         for (SiteId id : followers) {
             report(fmt::format("site {} takes part from round {} on", at(id).name, s_.newest.round.value));
             plan(id, records);
+            if (s_.restoring && s_.restoring->joiner == id) end_restoring();
         }
     } else {
         records.emplace_back(EndRecord{s_.newest});

@@ -174,7 +174,15 @@ void CoordinatorStep::start() {
 
 bool CoordinatorStep::can_work(const Site& site) const {
     return site.identified && site.standing == Standing::kFollower && site.state == s_.newest && !site.barred &&
-           !site.draining && !site.done;
+           !site.draining && !site.done && !lacks_moments(site);
+}
+
+/// Inner moments are to come from a donor, as long as there is one.
+bool CoordinatorStep::lacks_moments(const Site& site) const {
+    if (site.has_moments || s_.newest.round == Round(0)) return false;
+    return std::any_of(s_.sites.begin(), s_.sites.end(), [&](const Site& other) {
+        return &other != &site && other.identified && other.has_moments && other.state == s_.newest;
+    });
 }
 
 /// Gives work to those who wait at the newest state, when nobody is under way whom they would make wait, or when
@@ -214,6 +222,7 @@ Assignment CoordinatorStep::plan(SiteId id, std::vector<JournalRecord>& records)
     const Status applied = s_.ledger.apply(grant);
     CHECK(applied, "{}", applied.error().message);
     site.standing = Standing::kMember;
+    site.has_moments = true;
     site.assignment = assignment_for(s_.options, s_.meeting, grant.samples);
     site.ready.reset();
     site.vote.reset();
@@ -251,9 +260,15 @@ void CoordinatorStep::on(SiteId id, const SiteBeat& beat) {
     if (beat.loss != 0) site.figures.loss = beat.loss;
     // An old beat may come late; a state once held is not lost while the process lives.
     if (beat.state.round >= site.state.round) site.state = beat.state;
+    if (over() && !site.done) return tell_commit(id);
     if (site.standing == Standing::kMember) repair(id, beat.training);
     if (site.standing != Standing::kFollower) return;
-    if (s_.restoring && s_.restoring->joiner == id && site.state == s_.newest) end_restoring();
+    if (s_.restoring && s_.restoring->joiner == id && !s_.restoring->pinned.empty()) {
+        const bool copied = site.state.lineage == s_.restoring->state.lineage &&
+                            site.state.round >= s_.restoring->state.round && beat.has_moments;
+        if (copied) site.has_moments = true;
+        if (copied && site.state == s_.newest) end_restoring();
+    }
     enroll();
     try_begin();
 }
@@ -270,7 +285,7 @@ void CoordinatorStep::on(SiteId id, const Leave& leave) {
     const auto behind = which([&](const Site& s) { return s.identified && !s.done && !(s.state == s_.newest); });
     if (over() && !behind.empty()) return;
     say(id, Farewell{});
-    if (site.standing != Standing::kAbsent) lose(id, "it is done", false);
+    if (site.standing != Standing::kAbsent) lose(id, "it is done", Loss::kFarewell);
     site.identified = false;
     end_if_over();
 }
@@ -284,9 +299,10 @@ void CoordinatorStep::end_if_over() {
 }
 
 /// The site has no standing any more: its leases return, and if it still lives it starts again from HELLO.
-void CoordinatorStep::lose(SiteId id, const std::string& reason, bool lost) {
+void CoordinatorStep::lose(SiteId id, const std::string& reason, Loss loss) {
     Site& site = at(id);
-    if (s_.phase == Phase::kExchange && takes_part(id) && others_agree(id)) commit(id);
+    const bool lost = loss != Loss::kFarewell;
+    if (loss == Loss::kGone && s_.phase == Phase::kExchange && takes_part(id) && others_agree(id)) commit(id);
     const bool taking_part = s_.phase == Phase::kExchange && takes_part(id);
     if (site.standing == Standing::kMember) {
         std::vector<JournalRecord> records;
@@ -318,6 +334,8 @@ void CoordinatorStep::lose(SiteId id, const std::string& reason, bool lost) {
 void CoordinatorStep::forget_restoring_of(SiteId id) {
     if (!s_.restoring) return;
     if (s_.restoring->joiner == id) return end_restoring();
+    // Without the donor of the moments that part begins again, with another donor.
+    if (s_.restoring->moments && s_.restoring->asked.front() == id) return end_restoring();
     std::erase(s_.restoring->asked, id);
     std::erase(s_.restoring->pinned, id);
     if (s_.restoring->asked.empty()) end_restoring();
@@ -327,20 +345,25 @@ void CoordinatorStep::forget_restoring_of(SiteId id) {
 void CoordinatorStep::plan_restoring() {
     if (!s_.started || s_.restoring) return;
     for (SiteId joiner : which([&](const Site& s) {
-             return s.identified && s.standing == Standing::kFollower && !s.barred && !(s.state == s_.newest);
+             return s.identified && s.standing == Standing::kFollower && !s.barred && !s.done &&
+                    (!(s.state == s_.newest) || lacks_moments(s));
          })) {
         const Site& site = at(joiner);
-        // One result behind: it fetches that from any holder, told by the beat.
-        if (s_.last_commit && site.state == s_.before_newest && !holders().empty()) continue;
         auto donors = holders();
         std::erase(donors, joiner);
+        // One result behind: it fetches that from any holder, told by the beat.
+        if (s_.last_commit && site.state == s_.before_newest && !lacks_moments(site) && !donors.empty()) continue;
+        if (lacks_moments(site)) {
+            std::stable_partition(donors.begin(), donors.end(), [&](SiteId d) { return at(d).has_moments; });
+        }
         if (donors.empty()) continue;
         if (donors.size() > 2) donors.resize(2);
         s_.restoring.emplace();
         s_.restoring->joiner = joiner;
         s_.restoring->asked = donors;
         s_.restoring->since = now_;
-        say(donors.front(), Pin{.moments = !site.has_moments});
+        s_.restoring->moments = lacks_moments(site);
+        say(donors.front(), Pin{.moments = s_.restoring->moments});
         if (donors.size() > 1) say(donors[1], Pin{.moments = false});
         report(fmt::format("site {} is restored from site {}", site.name, at(donors.front()).name));
         return;
@@ -373,18 +396,13 @@ void CoordinatorStep::tell_joiner() {
     auto& r = *s_.restoring;
     if (r.pinned.empty()) {
         for (std::size_t i = 0; i < r.asked.size(); ++i) {
-            say(r.asked[i], Pin{.moments = i == 0 && !at(r.joiner).has_moments});
+            say(r.asked[i], Pin{.moments = i == 0 && r.moments});
         }
         return;
     }
     // Moments come from the first that was asked, or from nobody: then the joiner waits for another donor.
-    const Site& joiner = at(r.joiner);
-    const bool moments = !joiner.has_moments;
-    if (moments && r.pinned.front() != r.asked.front()) return;
-    if (joiner.state.round >= r.state.round && joiner.state.lineage == r.state.lineage && joiner.state == s_.newest) {
-        return;
-    }
-    Restore restore{.state = r.state, .donors = {}, .moments = moments};
+    if (r.moments && r.pinned.front() != r.asked.front()) return;
+    Restore restore{.state = r.state, .donors = {}, .moments = r.moments};
     for (SiteId donor : r.pinned) restore.donors.push_back(peer_of(donor));
     say(r.joiner, std::move(restore));
 }
@@ -412,7 +430,7 @@ void CoordinatorStep::judge() {
             }
             const std::string waiting = is_waited_for(id);
             const auto still = now_ - std::max(site.moved, s_.waiting_since);
-            if (!waiting.empty() && still > budget.round) {
+            if (!waiting.empty() && still > patience(site)) {
                 lose(id, fmt::format("it stands still for {:.1f} s ({})", seconds(still), waiting));
             }
         } else if (site.standing == Standing::kMember && now_ - site.heard > budget.round) {

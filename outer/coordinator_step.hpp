@@ -41,7 +41,13 @@ class CoordinatorStep {
     void start();
     void enroll();
     bool can_work(const Site&) const;
-    void lose(SiteId, const std::string& reason, bool lost = true);
+    enum class Loss {
+        kGone,      ///< what the others already have of it counts
+        kVoid,      ///< what it contributed must not count
+        kFarewell,  ///< it goes as agreed
+    };
+    void lose(SiteId, const std::string& reason, Loss = Loss::kGone);
+    bool lacks_moments(const Site&) const;
     void forget_restoring_of(SiteId);
     void plan_restoring();
     void tell_joiner();
@@ -74,6 +80,7 @@ class CoordinatorStep {
     bool others_agree(SiteId) const;
     bool takes_part(SiteId) const;
     std::string is_waited_for(SiteId) const;
+    TimePoint::duration patience(const Site&) const;
     double norm_of(SiteId) const;
 
     // What only a coordinator says, coming from a site, is noise.

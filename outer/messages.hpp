@@ -167,10 +167,11 @@ struct SiteBeat {
     std::int64_t step = 0;
     StateName state;
     std::optional<Meeting> training;  ///< has an assignment for this meeting; the coordinator repairs what was lost
+    bool has_moments = false;         ///< as in Hello
     double tokens_per_s = 0, loss = 0;
     template <class A>
     void serialize(A& a) {
-        a(progress, step, state, training, tokens_per_s, loss);
+        a(progress, step, state, training, has_moments, tokens_per_s, loss);
     }
 };
 

@@ -143,6 +143,7 @@ struct SiteState {
     bool fetching = false;                 ///< a FetchCopy or FetchResult is out
     std::optional<Commit> pending;         ///< a commit whose result this follower still has to fetch
     std::vector<SiteId> holders;           ///< of the newest result, for a follower
+    bool copied = false;                   ///< restored by a donor, who keeps all later results for it
     bool last = false, drained = false;    ///< this was the last meeting
     SiteTick tick;
     TimePoint heard;                       ///< of the coordinator
