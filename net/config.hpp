@@ -1,5 +1,5 @@
-// Configuration of the network: where the coordinator is, who is let in, the one time budget, and the emulated
-// link that a run on one machine may put between its sites.
+// Configuration of the network: where the coordinator is, who is let in, the one time budget, and
+// the emulated link that a run on one machine may put between its sites.
 #pragma once
 
 #include <chrono>
@@ -16,10 +16,12 @@ namespace isthmus::net {
 /// One time budget, from which every bound of the outer loop follows.
 struct Budget {
     std::chrono::milliseconds round{60'000};  ///< nothing that is waited for stands still longer
-    std::chrono::milliseconds join{600'000};  ///< all sites have said HELLO; a lost coordinator is back
+    std::chrono::milliseconds join{
+        600'000};  ///< all sites have said HELLO; a lost coordinator is back
     /// A peer of which no byte came for this long is lost.
     std::chrono::milliseconds silence() const { return round / 4; }
-    /// A peer whose data was asked for and does not come is asked again after this, and missing after four of it.
+    /// A peer whose data was asked for and does not come is asked again after this, and missing
+    /// after four of it.
     std::chrono::milliseconds ask_again() const { return round / 30; }
     /// A process that has nothing else to say says that it lives.
     std::chrono::milliseconds beat() const { return round / 60; }
@@ -27,12 +29,16 @@ struct Budget {
 
 /// "NAME VALUE" entries: what differs from site to site.
 struct NetConfig {
-    std::vector<std::string> coordinator;  ///< "HOST:PORT", tried in turn; empty: found through the run's folder
+    std::vector<std::string>
+        coordinator;  ///< "HOST:PORT", tried in turn; empty: found through the run's folder
     std::string coordinator_listen = "127.0.0.1:0";
-    std::string coordinator_key;           ///< public; pinned
-    std::string keys;                      ///< folder with authorized_keys, coordinator.key, SITE.key; "": none, loopback only
-    std::vector<std::string> listen;       ///< "SITE ADDRESS:PORT [HOST:PORT]": where its data port listens [what peers connect to]
-    std::vector<std::string> rates;        ///< "SITE 25mbit": its link, for shares and predictions; "" measured
+    std::string coordinator_key;  ///< public; pinned
+    std::string
+        keys;  ///< folder with authorized_keys, coordinator.key, SITE.key; "": none, loopback only
+    std::vector<std::string> listen;  ///< "SITE ADDRESS:PORT [HOST:PORT]": where its data port
+                                      ///< listens [what peers connect to]
+    std::vector<std::string>
+        rates;  ///< "SITE 25mbit": its link, for shares and predictions; "" measured
     double round_budget_s = 60.0;
     double join_budget_s = 600.0;
     std::int64_t streams = 2;
@@ -47,18 +53,20 @@ struct NetConfig {
     std::optional<double> bytes_per_s_of(const std::string& site) const;
 };
 
-/// `[link]`: an emulated thin link between every pair of sites (and to the coordinator) of a run on one machine.
+/// `[link]`: an emulated thin link between every pair of sites (and to the coordinator) of a run on
+/// one machine.
 struct LinkConfig {
-    std::string rate;     ///< "20mbit"; "" = no emulation
+    std::string rate;  ///< "20mbit"; "" = no emulation
     std::string latency = "0ms";
     std::string jitter = "0ms";
-    std::string outage;   ///< "every=60s,for=5s"; "" = none
+    std::string outage;  ///< "every=60s,for=5s"; "" = none
     void describe(ConfigVisitor&);
     /// Nothing if `rate` is empty. ERRORS  throws Fatal(kUsage) naming the key.
     std::optional<ShaperConfig> shaper() const;
 };
 
-/// "20mbit", "1.5gbit", "300kbit" -> bits/s; "50ms", "2s" -> time. ERRORS  throws Fatal(kUsage) naming `what`.
+/// "20mbit", "1.5gbit", "300kbit" -> bits/s; "50ms", "2s" -> time. ERRORS  throws Fatal(kUsage)
+/// naming `what`.
 std::int64_t parse_rate(const std::string& text, const std::string& what);
 std::chrono::nanoseconds parse_duration(const std::string& text, const std::string& what);
 
