@@ -11,8 +11,8 @@ namespace isthmus::outer::test {
 
 class VectorPort : public ModelPort {
   public:
-    VectorPort(std::vector<std::int64_t> units, std::vector<float> values)
-        : values(std::move(values)), units_(std::move(units)) {}
+    VectorPort(std::vector<std::int64_t> units, std::vector<float> start)
+        : values(std::move(start)), units_(std::move(units)) {}
     std::uint32_t num_fragments() const override { return 1; }
     std::vector<std::int64_t> unit_elements(FragmentId) const override { return units_; }
     void read(FragmentId, std::int64_t offset, std::span<float> out) override {
