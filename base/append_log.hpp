@@ -1,10 +1,10 @@
 // A durable append log: what a process must still know after any crash.
 //
-// File: a header (magic, version, random log id, checksum), then records, each a length, the payload
-// and a hash that covers the record before it, so that a record cannot be lost, moved or taken over
-// from another log unnoticed (PROTOCOL 5). What was written when the power failed is a torn tail: it
-// is cut off when the log is opened, since nothing that depends on it can have been sent. A bad
-// record before the tail is damage, and stops the opening with its offset.
+// File: a header (magic, version, random log id, checksum), then records, each a length, the
+// payload and a hash that covers the record before it, so that a record cannot be lost, moved or
+// taken over from another log unnoticed (PROTOCOL 5). What was written when the power failed is a
+// torn tail: it is cut off when the log is opened, since nothing that depends on it can have been
+// sent. A bad record before the tail is damage, and stops the opening with its offset.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct LogHead {
     bool operator==(const LogHead&) const = default;
 };
 
-/// THREAD  one. A log is locked while it is open: a second opener is refused, with the pid of the first.
+/// THREAD  one. A log is locked while it is open: a second opener is refused, with the pid of the
+/// first.
 class AppendLog {
   public:
     struct Opened;

@@ -2,16 +2,19 @@
 //
 //   fp32   as it is
 //   bf16   the upper half of a float, rounded at random
-//   int8   blocks of kBlockElements: a scale (fp32, largest magnitude / 127), then a signed byte an element,
+//   int8   blocks of kBlockElements: a scale (fp32, largest magnitude / 127), then a signed byte an
+//   element,
 //          rounded at random
 //
-// Random rounding goes up with the probability that makes it unbiased: E[decode(encode(x))] = x (rounding to
-// nearest of an int8 block, and truncation of bf16, have a bias that outer momentum adds up; FACTS 4.6). The draw is a pure
-// function of (key, offset), so encoding depends on what is encoded and never on when or for whom. What is
-// not finite stays visible: a block that holds NaN or Inf decodes to NaN throughout.
+// Random rounding goes up with the probability that makes it unbiased: E[decode(encode(x))] = x
+// (rounding to nearest of an int8 block, and truncation of bf16, have a bias that outer momentum
+// adds up; FACTS 4.6). The draw is a pure function of (key, offset), so encoding depends on what is
+// encoded and never on when or for whom. What is not finite stays visible: a block that holds NaN
+// or Inf decodes to NaN throughout.
 //
-// Every function here is a fixed sequence of fp32 operations an element: no contraction, no flush to zero, the
-// same bits on every instruction set (tests/outer/codec_test.cpp compares all that the machine has).
+// Every function here is a fixed sequence of fp32 operations an element: no contraction, no flush
+// to zero, the same bits on every instruction set (tests/outer/codec_test.cpp compares all that the
+// machine has).
 #pragma once
 
 #include <cstdint>
@@ -25,6 +28,9 @@
 namespace isthmus::outer {
 
 enum class Codec : std::uint8_t { kFp32, kBf16, kInt8 };
+constexpr Codec last_of(Codec) {
+    return Codec::kInt8;
+}
 std::string_view name(Codec);
 Result<Codec> codec_named(std::string_view);
 
@@ -35,7 +41,8 @@ std::size_t encoded_bytes(Codec, std::int64_t elements);
 inline constexpr SiteId kMeanSite{0xffffffffu};
 std::uint64_t rounding_key(std::uint64_t seed, Round, FragmentId, SiteId);
 
-/// SHAPE  x: n elements that begin at a block; out: encoded_bytes(n). `offset`: of x[0] in the fragment.
+/// SHAPE  x: n elements that begin at a block; out: encoded_bytes(n). `offset`: of x[0] in the
+/// fragment.
 void encode(Codec, std::span<const float> x, std::uint64_t key, std::int64_t offset,
             std::span<std::byte> out);
 /// SHAPE  as encode, the other way.

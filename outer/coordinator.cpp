@@ -26,8 +26,9 @@ class Replay {
   private:
     Status on(const RunRecord& r) {
         if (r.run != s_.options.run) {
-            return Error{fmt::format("the journal is of run {:016x}, this is run {:016x}: choose another run folder",
-                                     r.run, s_.options.run)};
+            return Error{fmt::format(
+                "the journal is of run {:016x}, this is run {:016x}: choose another run folder",
+                r.run, s_.options.run)};
         }
         for (const std::string& name : r.sites) add_site(name);
         return Done{};
@@ -37,7 +38,8 @@ class Replay {
         return Done{};
     }
     Status on(const JoinRecord& r) {
-        if (r.site.value > s_.sites.size()) return Error{fmt::format("site {} joins before it has a number", r.name)};
+        if (r.site.value > s_.sites.size())
+            return Error{fmt::format("site {} joins before it has a number", r.name)};
         if (r.site.value == s_.sites.size()) add_site(r.name);
         State::Site& site = s_.sites[r.site.value];
         site.incarnation = r.incarnation;
@@ -53,8 +55,9 @@ class Replay {
     }
     Status on(const GrantRecord& r) {
         if (r.site.value >= s_.sites.size() || r.meeting.value >= s_.options.meetings.size()) {
-            return Error{fmt::format("a grant to site {} for meeting {}, which this run does not have", r.site.value,
-                                     r.meeting.value)};
+            return Error{
+                fmt::format("a grant to site {} for meeting {}, which this run does not have",
+                            r.site.value, r.meeting.value)};
         }
         State::Site& site = s_.sites[r.site.value];
         site.standing = Standing::kMember;
@@ -69,7 +72,8 @@ class Replay {
     }
     Status on(const CommitRecord& r) {
         if (!(r.from == s_.newest)) {
-            return Error{fmt::format("the commit of round {} does not follow the one before it", r.from.round.value)};
+            return Error{fmt::format("the commit of round {} does not follow the one before it",
+                                     r.from.round.value)};
         }
         s_.before_newest = r.from;
         s_.newest = r.to;
@@ -85,7 +89,8 @@ class Replay {
     Status on(const QuarantineRecord&) { return Done{}; }
     Status on(const EndRecord&) { return Done{}; }
 
-    /// Whoever has no grant after this one is no member: the records that would have said so were not written.
+    /// Whoever has no grant after this one is no member: the records that would have said so were
+    /// not written.
     void next_meeting(Meeting met) {
         s_.meeting = Meeting(met.value + 1);
         for (State::Site& site : s_.sites) {
@@ -105,7 +110,8 @@ class Replay {
 
 }  // namespace
 
-Assignment assignment_for(const CoordinatorOptions& options, Meeting meeting, std::vector<SampleRange> samples) {
+Assignment assignment_for(const CoordinatorOptions& options, Meeting meeting,
+                          std::vector<SampleRange> samples) {
     const auto index = static_cast<std::size_t>(meeting.value);
     CHECK(index < options.meetings.size());
     std::uint64_t count = 0;
@@ -118,9 +124,9 @@ Assignment assignment_for(const CoordinatorOptions& options, Meeting meeting, st
             .last = index + 1 == options.meetings.size()};
 }
 
-Result<std::pair<CoordinatorState, CoordinatorActions>> make_coordinator(const CoordinatorOptions& options,
-                                                                         const std::vector<JournalRecord>& records,
-                                                                         const LogHead& head, TimePoint now) {
+Result<std::pair<CoordinatorState, CoordinatorActions>> make_coordinator(
+    const CoordinatorOptions& options, const std::vector<JournalRecord>& records,
+    const LogHead& head, TimePoint now) {
     CHECK(!options.sites.empty() && !options.meetings.empty() && options.samples_per_step > 0);
     State state;
     state.options = options;
@@ -135,7 +141,8 @@ Result<std::pair<CoordinatorState, CoordinatorActions>> make_coordinator(const C
     }
     Append first;
     if (records.empty()) {
-        first.records.push_back(RunRecord{.run = options.run, .sites = options.sites, .config = options.config});
+        first.records.push_back(
+            RunRecord{.run = options.run, .sites = options.sites, .config = options.config});
         CHECK(replay.take(first.records.front()));
     }
     // Sites that the configuration names since the journal began get numbers when they come.
@@ -215,7 +222,9 @@ void CoordinatorStep::operate(const Operate& o) {
     if (s_.phase == Phase::kEnded) return;
     if (o.what == Operate::What::kPause || o.what == Operate::What::kResume) {
         s_.paused = o.what == Operate::What::kPause;
-        report(s_.paused ? "paused by an operator: sites wait at the next meeting" : "resumed by an operator", true);
+        report(s_.paused ? "paused by an operator: sites wait at the next meeting"
+                         : "resumed by an operator",
+               true);
         s_.waiting_since = now_;
         if (!s_.paused) {
             enroll();
@@ -228,10 +237,12 @@ void CoordinatorStep::operate(const Operate& o) {
     Site& site = at(*id);
     if (o.what == Operate::What::kDrain && site.standing == Standing::kMember) {
         site.draining = true;
-        return report(fmt::format("site {} leaves after the next commit, as an operator asked", site.name), true);
+        return report(
+            fmt::format("site {} leaves after the next commit, as an operator asked", site.name),
+            true);
     }
     const bool drain = o.what == Operate::What::kDrain;
-    const std::string why = drain ? "drained by an operator"
+    const std::string why = drain                              ? "drained by an operator"
                             : o.what == Operate::What::kRevoke ? "its key was revoked"
                                                                : "dropped by an operator";
     site.barred = !drain;

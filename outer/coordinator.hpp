@@ -1,13 +1,14 @@
-// What a coordinator decides: who is in the run, who trains which samples, when a round begins, and whether its
-// result holds (PROTOCOL 4-18).
+// What a coordinator decides: who is in the run, who trains which samples, when a round begins, and
+// whether its result holds (PROTOCOL 4-18).
 //
-// A pure function of state, event and time: no socket, no clock, no disk, no wait. coordinator_driver.hpp puts
-// sockets and a journal around it, simulator.hpp a seeded event queue, tests scripted events.
+// A pure function of state, event and time: no socket, no clock, no disk, no wait.
+// coordinator_driver.hpp puts sockets and a journal around it, simulator.hpp a seeded event queue,
+// tests scripted events.
 //
 // A site is, to the coordinator,
 //   absent     never here, left, or lost: its leases have returned
-//   follower   here, without work: it fetches the newest state, or holds it and waits for a round to begin
-//   member     has an assignment for the open meeting: trains, is ready, exchanges, votes
+//   follower   here, without work: it fetches the newest state, or holds it and waits for a round
+//   to begin member     has an assignment for the open meeting: trains, is ready, exchanges, votes
 // and the open meeting is in one of
 //   training   nobody is ready yet
 //   barrier    someone is; the others are waited for, as long as they move
@@ -37,8 +38,8 @@ using TimePoint = std::chrono::steady_clock::time_point;
 
 // ---- events -----------------------------------------------------------------------------------
 
-/// Time went by. Given after everything that has arrived. `judge` is false when this process has itself stood
-/// still: then it beats, but finds nobody silent (JudgeGate).
+/// Time went by. Given after everything that has arrived. `judge` is false when this process has
+/// itself stood still: then it beats, but finds nobody silent (JudgeGate).
 struct Tick {
     bool judge = true;
 };
@@ -46,7 +47,8 @@ struct Tick {
 struct Quit {
     std::string reason;
 };
-/// `name` is the authenticated one (the key's), or what Hello said on loopback without keys.
+/// `name` is the authenticated one (the key's), or what Hello said on loopback without keys. Only
+/// messages over the connection of the name's last Hello are given, and Hellos.
 struct HeardFrom {
     std::string name;
     Message message;
@@ -63,8 +65,8 @@ struct Operate {
 };
 using CoordinatorEvent = std::variant<HeardFrom, Disconnected, Tick, Operate, Quit>;
 
-/// Whether a driver's tick may judge others. A loop that has itself stood still (SIGSTOP, a suspended machine)
-/// gives what has arrived meanwhile a beat to be heard.
+/// Whether a driver's tick may judge others. A loop that has itself stood still (SIGSTOP, a
+/// suspended machine) gives what has arrived meanwhile a beat to be heard.
 class JudgeGate {
   public:
     JudgeGate(const Budget& budget, TimePoint now) : budget_(budget), looked_(now) {}
@@ -86,8 +88,8 @@ struct SayTo {
     std::string name;  ///< over the connection of this name's last message
     Message message;
 };
-/// Durable before anything that follows. The driver then sets CoordinatorState::journal, and writes the journal's head as
-/// it is into every Welcome and Commit that it sends.
+/// Durable before anything that follows. The driver then sets CoordinatorState::journal, and writes
+/// the journal's head as it is into every Welcome and Commit that it sends.
 struct Append {
     std::vector<JournalRecord> records;
 };
@@ -110,21 +112,26 @@ struct CoordinatorOptions {
     std::uint64_t run = 0;
     std::vector<std::string> sites;  ///< named ones, in the order of their ids
     Budget budget;
-    std::vector<std::int64_t> meetings;  ///< steps of the run after which sites meet, ascending; the last ends it
-    std::int64_t samples_per_step = 1;   ///< of one site
-    std::int64_t min_sites = 1;          ///< for rounds after the first
+    std::vector<std::int64_t>
+        meetings;  ///< steps of the run after which sites meet, ascending; the last ends it
+    std::int64_t samples_per_step = 1;  ///< of one site
+    std::int64_t min_sites = 1;         ///< for rounds after the first
     bool weigh_by_tokens = true;
     Codec codec = Codec::kFp32;
     OuterOptimizer optimizer;
-    std::optional<Method> method;  ///< forced; none: all-gather up to two participants, owners from three
+    std::optional<Method>
+        method;  ///< forced; none: all-gather up to two participants, owners from three
     std::uint64_t seed = 0;
     std::uint32_t max_attempts = 5;
     std::uint64_t full_digest_rounds = 10;
-    double max_norm_ratio = 10.0;  ///< of an input's norm to the running median, three sites or more; 0: any
-    /// Sites of unequal speed: H scaled to the measured speed (DyLU, arXiv:2401.09135), or to a time.
+    double max_norm_ratio =
+        10.0;  ///< of an input's norm to the running median, three sites or more; 0: any
+    /// Sites of unequal speed: H scaled to the measured speed (DyLU, arXiv:2401.09135), or to a
+    /// time.
     enum class Pace { kEqual, kBySpeed, kByTime } pace = Pace::kEqual;
-    double round_s = 0;                      ///< of kByTime
-    std::map<std::string, double> rates;     ///< configured bytes/s of a site's link; measured ones otherwise
+    double round_s = 0;  ///< of kByTime
+    std::map<std::string, double>
+        rates;  ///< configured bytes/s of a site's link; measured ones otherwise
     std::vector<std::pair<std::string, std::string>> config;  ///< what must be equal at all sites
     Incarnation self;
 };
@@ -135,57 +142,60 @@ struct CoordinatorState {
     struct Site {
         std::string name;
         Standing standing = Standing::kAbsent;
-        Incarnation incarnation;      ///< of its newest process; number 0: never seen
+        Incarnation incarnation;  ///< of its newest process; number 0: never seen
         std::string endpoint, public_key;
-        StateName state;              ///< it holds, by its last word
-        bool identified = false;      ///< said Hello to this coordinator
+        StateName state;           ///< it holds, by its last word
+        bool identified = false;   ///< said Hello to this coordinator
+        std::uint64_t hellos = 0;  ///< Hello::count of its last one
         bool has_moments = false;
         std::optional<Assignment> assignment;
-        std::optional<Ready> ready;   ///< for the open meeting
-        std::optional<Vote> vote;     ///< for the open attempt
+        std::optional<Ready> ready;  ///< for the open meeting
+        std::optional<Vote> vote;    ///< for the open attempt
         bool draining = false, barred = false, done = false;
         std::uint64_t progress = 0;
         std::int64_t step = 0;
         SiteFigures figures;
-        TimePoint heard, moved;       ///< last message; last time that progress changed
+        TimePoint heard, moved;  ///< last message; last time that progress changed
         bool disconnected = false;
-        std::uint64_t restored = 0;   ///< times that it had to be restored; for the report
+        std::uint64_t restored = 0;  ///< times that it had to be restored; for the report
     };
     /// One joiner at a time.
     struct Restoring {
         SiteId joiner;
-        StateName state;                          ///< of the copies; set by the first Pinned
-        std::vector<SiteId> asked, pinned;        ///< donors
+        StateName state;                    ///< of the copies; set by the first Pinned
+        std::vector<SiteId> asked, pinned;  ///< donors
         TimePoint since;
-        bool moments = false;                     ///< the first donor's inner optimizer state too
+        bool moments = false;  ///< the first donor's inner optimizer state too
     };
     Phase phase = Phase::kTraining;
-    bool started = false;      ///< StartRecord is written
+    bool started = false;  ///< StartRecord is written
     bool paused = false;
-    std::vector<Site> sites;   ///< by site id
-    Meeting meeting;           ///< the open one
+    std::vector<Site> sites;  ///< by site id
+    Meeting meeting;          ///< the open one
     StateName newest;
-    StateName before_newest;   ///< what the last commit started from
+    StateName before_newest;  ///< what the last commit started from
     std::optional<CommitRecord> last_commit;
-    std::uint32_t attempts = 0;              ///< at the open meeting
-    std::uint32_t counter = 0;               ///< of attempts, never reset
-    std::optional<Begin> begin;              ///< the open attempt
-    std::vector<double> norms;               ///< of recent inputs, for the median
+    std::uint32_t attempts = 0;  ///< at the open meeting
+    std::uint32_t counter = 0;   ///< of attempts, never reset
+    std::optional<Begin> begin;  ///< the open attempt
+    std::vector<double> norms;   ///< of recent inputs, for the median
     std::optional<Restoring> restoring;
-    std::uint32_t mismatches = 0;            ///< of voted hashes, at the open meeting
-    std::vector<std::pair<SiteId, SiteId>> unconnected;  ///< pairs that missed each other at the last attempt
-    std::string data;                        ///< fingerprint that the first site brought
-    LogHead journal;                         ///< set by the driver after each Append
+    std::uint32_t mismatches = 0;  ///< of voted hashes, at the open meeting
+    std::vector<std::pair<SiteId, SiteId>>
+        unconnected;   ///< pairs that missed each other at the last attempt
+    std::string data;  ///< fingerprint that the first site brought
+    LogHead journal;   ///< set by the driver after each Append
     Ledger ledger;
-    TimePoint waiting_since;                 ///< start, first READY, BEGIN, or all sites gone
+    TimePoint waiting_since;  ///< start, first READY, BEGIN, or all sites gone
     TimePoint next_beat;
     std::string stop_reason;
     CoordinatorOptions options;
 };
 
-/// A new run, or, from the records of its journal, one that goes on: every member of the journal is expected back
-/// within the budget. Returns also what is to be done first (RunRecord, CoordinatorRecord).
-/// ERRORS  the records contradict each other or the options: which record, and how.
+/// A new run, or, from the records of its journal, one that goes on: every member of the journal is
+/// expected back within the budget. Returns also what is to be done first (RunRecord,
+/// CoordinatorRecord). ERRORS  the records contradict each other or the options: which record, and
+/// how.
 Result<std::pair<CoordinatorState, CoordinatorActions>> make_coordinator(
     const CoordinatorOptions&, const std::vector<JournalRecord>&, const LogHead&, TimePoint now);
 

@@ -27,10 +27,13 @@ double median(std::vector<double> values) {
 void CoordinatorStep::on(SiteId id, const Ready& ready) {
     Site& site = at(id);
     if (over() || site.done) return;  // an echo; the beat says that the run is over
-    if (site.standing != Standing::kMember || !site.assignment) return welcome(id, false);
+    if (ready.cut.incarnation != site.incarnation.number) return;
+    if (site.standing != Standing::kMember || !site.assignment)
+        return say(id, Identify{s_.options.self});
     if (ready.meeting < s_.meeting) return repair(id, ready.meeting);
     if (ready.meeting != s_.meeting) return;
-    if (!(ready.state == s_.newest)) return lose(id, "it is ready with a state that is not the run's newest");
+    if (!(ready.state == s_.newest))
+        return lose(id, "it is ready with a state that is not the run's newest");
     for (const auto* samples : {&ready.trained, &ready.skipped}) {
         if (!s_.ledger.leased(id, site.incarnation, *samples)) {
             return lose(id, "it trained samples that are not leased to it");
@@ -64,8 +67,8 @@ void CoordinatorStep::try_begin() {
     if (digests_agree()) begin();
 }
 
-/// Full digests of the states that members hold. One that differs from the others' is restored and named; if none
-/// can be named, the run pauses.
+/// Full digests of the states that members hold. One that differs from the others' is restored and
+/// named; if none can be named, the run pauses.
 bool CoordinatorStep::digests_agree() {
     std::map<StateHash, std::vector<SiteId>> by_digest;
     for (SiteId id : members()) {
@@ -76,12 +79,14 @@ bool CoordinatorStep::digests_agree() {
     auto most = by_digest.begin();
     bool tie = false;
     for (auto it = std::next(most); it != by_digest.end(); ++it) {
-        tie = it->second.size() == most->second.size() || (tie && it->second.size() < most->second.size());
+        tie = it->second.size() == most->second.size() ||
+              (tie && it->second.size() < most->second.size());
         if (it->second.size() > most->second.size()) most = it;
     }
     if (tie) {
         s_.paused = true;
-        report(fmt::format("the sites hold different parameters under the name of round {}, and no majority says which is "
+        report(fmt::format("the sites hold different parameters under the name of round {}, and no "
+                           "majority says which is "
                            "right: the run is paused; drop the site that is wrong, then resume",
                            s_.newest.round.value),
                true);
@@ -111,7 +116,8 @@ void CoordinatorStep::begin() {
             .seed = s_.options.seed};
     add_participants(b);
     const std::size_t n = b.participants.size();
-    const bool any = std::any_of(b.participants.begin(), b.participants.end(), [](const auto& p) { return p.weight > 0; });
+    const bool any = std::any_of(b.participants.begin(), b.participants.end(),
+                                 [](const auto& p) { return p.weight > 0; });
     if (!any) return abandon("no site has trained anything");
     if (n == 1 && b.optimizer.averages()) {
         b.method = Method::kSolo;
@@ -133,12 +139,14 @@ void CoordinatorStep::add_participants(Begin& b) const {
     for (SiteId id : members()) {
         const Site& site = at(id);
         const Ready& ready = *site.ready;
-        const float weight = ready.tokens == 0 ? 0.0f
+        const float weight = ready.tokens == 0            ? 0.0f
                              : s_.options.weigh_by_tokens ? static_cast<float>(ready.tokens)
                                                           : 1.0f;
-        b.participants.push_back({.peer = peer_of(id), .cut = ready.cut, .weight = weight, .share = 0});
+        b.participants.push_back(
+            {.peer = peer_of(id), .cut = ready.cut, .weight = weight, .share = 0});
         const auto configured = s_.options.rates.find(site.name);
-        const double measured = std::min(site.figures.up_bytes_per_s, site.figures.down_bytes_per_s);
+        const double measured =
+            std::min(site.figures.up_bytes_per_s, site.figures.down_bytes_per_s);
         rates.push_back(configured != s_.options.rates.end() ? configured->second : measured);
     }
     if (rates.empty()) return;
@@ -153,8 +161,9 @@ void CoordinatorStep::add_participants(Begin& b) const {
         float left = 0;
         for (std::size_t i = 0; i < shares.size(); ++i) {
             const SiteId id = b.participants[i].peer.site;
-            const bool apart = std::any_of(s_.unconnected.begin(), s_.unconnected.end(),
-                                           [&](const auto& pair) { return pair.first == id || pair.second == id; });
+            const bool apart = std::any_of(
+                s_.unconnected.begin(), s_.unconnected.end(),
+                [&](const auto& pair) { return pair.first == id || pair.second == id; });
             if (apart) shares[i] = 0;
             left += shares[i];
         }
@@ -193,21 +202,25 @@ std::string CoordinatorStep::is_waited_for(SiteId id) const {
     if (over()) return site.done ? "" : "the end of the run";
     if (site.standing != Standing::kMember) return {};
     if (s_.phase == Phase::kBarrier && !site.ready) return "others wait at the barrier";
-    if (s_.phase == Phase::kExchange && takes_part(id) && !site.vote) return "others wait in the exchange";
+    if (s_.phase == Phase::kExchange && takes_part(id) && !site.vote)
+        return "others wait in the exchange";
     return {};
 }
 
-/// How long it may stand still meanwhile: the budget, or four of its own inner steps if those are longer.
+/// How long it may stand still meanwhile: the budget, or four of its own inner steps if those are
+/// longer.
 TimePoint::duration CoordinatorStep::patience(const Site& site) const {
     const Budget& budget = s_.options.budget;
     if (s_.phase != Phase::kBarrier) return budget.round;
     // Nobody knows yet how long its steps are.
     if (site.figures.steps_per_s <= 0) return std::max(budget.round, budget.join);
     const std::chrono::duration<double> steps(4.0 / site.figures.steps_per_s);
-    return std::max<TimePoint::duration>(budget.round, std::chrono::duration_cast<TimePoint::duration>(steps));
+    return std::max<TimePoint::duration>(budget.round,
+                                         std::chrono::duration_cast<TimePoint::duration>(steps));
 }
 
-/// All other participants have voted one result: the round is complete, whatever becomes of this site.
+/// All other participants have voted one result: the round is complete, whatever becomes of this
+/// site.
 bool CoordinatorStep::others_agree(SiteId id) const {
     std::optional<StateHash> result;
     for (const Participant& p : s_.begin->participants) {
@@ -257,7 +270,8 @@ double CoordinatorStep::norm_of(SiteId id) const {
         for (const InputReport& input : at(p.peer.site).vote->inputs) {
             if (input.site != id) continue;
             // Owners saw a part each; in an all-gather everyone saw the whole.
-            sum = s_.begin->method == Method::kOwners ? sum + input.sum_of_squares : input.sum_of_squares;
+            sum = s_.begin->method == Method::kOwners ? sum + input.sum_of_squares
+                                                      : input.sum_of_squares;
         }
     }
     return std::sqrt(sum);
@@ -276,8 +290,9 @@ bool CoordinatorStep::drop_large_norms() {
         for (const auto& [id, norm] : norms) {
             if (norm <= limit || limit <= 0) continue;
             dropped = true;
-            lose(id, fmt::format("its pseudo-gradient has norm {:.3g}, beyond {:g} times the median", norm,
-                                 s_.options.max_norm_ratio),
+            lose(id,
+                 fmt::format("its pseudo-gradient has norm {:.3g}, beyond {:g} times the median",
+                             norm, s_.options.max_norm_ratio),
                  Loss::kVoid);
         }
         if (dropped) return true;
@@ -289,9 +304,9 @@ bool CoordinatorStep::drop_large_norms() {
     return false;
 }
 
-/// Someone could not get what it needs from someone who still speaks with us (PROTOCOL 12). First all try again, with
-/// only those as owners who reach everyone; if there is none, or it was tried, the sites that miss most others are let go
-/// until those who stay reach each other.
+/// Someone could not get what it needs from someone who still speaks with us (PROTOCOL 12). First
+/// all try again, with only those as owners who reach everyone; if there is none, or it was tried,
+/// the sites that miss most others are let go until those who stay reach each other.
 void CoordinatorStep::resolve_missing() {
     std::set<std::pair<SiteId, SiteId>> pairs;
     for (const Participant& p : s_.begin->participants) {
@@ -320,11 +335,12 @@ void CoordinatorStep::resolve_missing() {
             }
             return 0.0f;
         };
-        const auto worst = std::max_element(misses.begin(), misses.end(), [&](const auto& a, const auto& b) {
-            if (a.second != b.second) return a.second < b.second;
-            if (weight(a.first) != weight(b.first)) return weight(a.first) > weight(b.first);
-            return a.first < b.first;
-        });
+        const auto worst =
+            std::max_element(misses.begin(), misses.end(), [&](const auto& a, const auto& b) {
+                if (a.second != b.second) return a.second < b.second;
+                if (weight(a.first) != weight(b.first)) return weight(a.first) > weight(b.first);
+                return a.first < b.first;
+            });
         const SiteId out = worst->first;
         SiteId other = out;
         for (auto it = pairs.begin(); it != pairs.end();) {
@@ -359,7 +375,8 @@ void CoordinatorStep::resolve_mismatch() {
     for (const auto& [hash, sites] : by_result) times += sites.size() == most ? 1 : 0;
     if (times > 1) {
         s_.paused = true;
-        report(fmt::format("round {}: the sites' results differ twice and no majority says which is right: nothing was "
+        report(fmt::format("round {}: the sites' results differ twice and no majority says which "
+                           "is right: nothing was "
                            "applied, the run is paused; drop the site that is wrong, then resume",
                            s_.newest.round.value),
                true);
@@ -372,37 +389,43 @@ void CoordinatorStep::resolve_mismatch() {
     for (SiteId id : odd) lose(id, "its result differs from the others'", Loss::kVoid);
 }
 
-/// A new attempt from the same cuts, with whoever is still here; after too many the meeting is given up.
+/// A new attempt from the same cuts, with whoever is still here; after too many the meeting is
+/// given up.
 void CoordinatorStep::retry(const std::string& why) {
     const bool last = s_.meeting.value + 1 == s_.options.meetings.size();
-    report(fmt::format("round {}: {}; attempt {} is void", s_.newest.round.value, why, s_.attempts), true);
+    report(fmt::format("round {}: {}; attempt {} is void", s_.newest.round.value, why, s_.attempts),
+           true);
     s_.phase = Phase::kBarrier;
     s_.waiting_since = now_;
     for (Site& site : s_.sites) site.vote.reset();
     std::erase_if(s_.unconnected, [&](const auto& pair) {
-        return at(pair.first).standing != Standing::kMember || at(pair.second).standing != Standing::kMember;
+        return at(pair.first).standing != Standing::kMember ||
+               at(pair.second).standing != Standing::kMember;
     });
     if (members().empty()) {
         s_.phase = Phase::kTraining;
         return;
     }
-    // All sites must end with the same bits, so the last meeting is tried longer before the run gives up.
+    // All sites must end with the same bits, so the last meeting is tried longer before the run
+    // gives up.
     if (s_.attempts >= s_.options.max_attempts && !last) return abandon(why);
-    if (s_.attempts >= 4 * s_.options.max_attempts) return stop(fmt::format("the last round cannot be completed: {}", why));
+    if (s_.attempts >= 4 * s_.options.max_attempts)
+        return stop(fmt::format("the last round cannot be completed: {}", why));
     try_begin();
 }
 
 CommitRecord CoordinatorStep::commit_record() const {
-    CommitRecord record{.attempt = s_.begin->attempt,
-                        .meeting = s_.meeting,
-                        .from = s_.newest,
-                        .to = {.lineage = s_.newest.lineage, .round = Round(s_.newest.round.value + 1), .hash = {}},
-                        .contributors = {},
-                        .divisor = 0,
-                        .holders = {},
-                        .codec = s_.begin->codec,
-                        .method = s_.begin->method,
-                        .optimizer = s_.begin->optimizer};
+    CommitRecord record{
+        .attempt = s_.begin->attempt,
+        .meeting = s_.meeting,
+        .from = s_.newest,
+        .to = {.lineage = s_.newest.lineage, .round = Round(s_.newest.round.value + 1), .hash = {}},
+        .contributors = {},
+        .divisor = 0,
+        .holders = {},
+        .codec = s_.begin->codec,
+        .method = s_.begin->method,
+        .optimizer = s_.begin->optimizer};
     for (const Participant& p : s_.begin->participants) {
         const Site& site = at(p.peer.site);
         if (site.vote && site.vote->result) {
@@ -422,7 +445,8 @@ CommitRecord CoordinatorStep::commit_record() const {
     return record;
 }
 
-/// The result holds. `leaving`: a participant that was lost after the others had everything; it counts, and gets no work.
+/// The result holds. `leaving`: a participant that was lost after the others had everything; it
+/// counts, and gets no work.
 void CoordinatorStep::commit(std::optional<SiteId> leaving) {
     const CommitRecord record = commit_record();
     std::vector<JournalRecord> records{record};
@@ -459,7 +483,8 @@ void CoordinatorStep::commit(std::optional<SiteId> leaving) {
     }
     if (!over()) {
         for (SiteId id : followers) {
-            report(fmt::format("site {} takes part from round {} on", at(id).name, s_.newest.round.value));
+            report(fmt::format("site {} takes part from round {} on", at(id).name,
+                               s_.newest.round.value));
             plan(id, records);
             if (s_.restoring && s_.restoring->joiner == id) end_restoring();
         }
@@ -471,8 +496,8 @@ void CoordinatorStep::commit(std::optional<SiteId> leaving) {
         if (leaving != id) tell_commit(id);
     }
     const std::size_t named = s_.options.sites.size();
-    report(fmt::format("round {} committed: {} of {} sites, state {}", s_.newest.round.value, record.contributors.size(),
-                       named, short_hex(s_.newest.hash)),
+    report(fmt::format("round {} committed: {} of {} sites, state {}", s_.newest.round.value,
+                       record.contributors.size(), named, short_hex(s_.newest.hash)),
            record.contributors.size() < named);
 }
 
@@ -489,7 +514,8 @@ void CoordinatorStep::tell_commit(SiteId id) {
              .next = site.standing == Standing::kMember ? site.assignment : std::nullopt,
              .last = over(),
              .drained = site.draining && !over()};
-    for (const Contribution& contribution : record.contributors) c.contributors.push_back(contribution.site);
+    for (const Contribution& contribution : record.contributors)
+        c.contributors.push_back(contribution.site);
     say(id, std::move(c));
 }
 
@@ -515,7 +541,8 @@ void CoordinatorStep::abandon(const std::string& reason) {
     }
     actions_.push_back(Append{std::move(records)});
     for (auto& [id, message] : says) say(id, std::move(message));
-    report(fmt::format("meeting {} has no result: {}; the sites train on", met.value, reason), true);
+    report(fmt::format("meeting {} has no result: {}; the sites train on", met.value, reason),
+           true);
 }
 
 }  // namespace isthmus::outer

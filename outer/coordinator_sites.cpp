@@ -17,7 +17,8 @@ double seconds(std::chrono::steady_clock::duration d) {
 /// Key of Hello's configuration under which a site names its token file.
 constexpr std::string_view kDataKey = "data (checksum)";
 
-std::string value_of(const std::vector<std::pair<std::string, std::string>>& config, std::string_view key) {
+std::string value_of(const std::vector<std::pair<std::string, std::string>>& config,
+                     std::string_view key) {
     for (const auto& [k, v] : config) {
         if (k == key) return v;
     }
@@ -32,7 +33,8 @@ std::string differences(const std::vector<std::pair<std::string, std::string>>& 
     for (const auto& [key, value] : there) {
         const auto found = known.find(key);
         if (found == known.end() || found->second == value) continue;
-        out += fmt::format("{}{} = {} there, {} here", out.empty() ? "" : "; ", key, value, found->second);
+        out += fmt::format("{}{} = {} there, {} here", out.empty() ? "" : "; ", key, value,
+                           found->second);
     }
     return out;
 }
@@ -48,16 +50,22 @@ bool CoordinatorStep::refused(const std::string& name, const Hello& h) {
     const std::string differing = differences(s_.options.config, h.config);
     if (!differing.empty()) why = "its configuration differs from the coordinator's: " + differing;
     if (!s_.data.empty() && !data.empty() && data != s_.data) {
-        why = fmt::format("its token file has checksum {}, the run's has {}: give all sites the same data", data,
-                          s_.data);
+        why = fmt::format(
+            "its token file has checksum {}, the run's has {}: give all sites the same data", data,
+            s_.data);
     }
     if (h.journal.id != 0 && h.journal.id != s_.journal.id) {
-        why = "it took part under another journal: this coordinator's run folder is not the one that the run began with";
+        why =
+            "it took part under another journal: this coordinator's run folder is not the one that "
+            "the run began with";
     }
     if (!s_.started && h.state.round.value > 0) {
-        why = "it has trained already, and the journal is empty: start the coordinator with the run's own folder";
+        why =
+            "it has trained already, and the journal is empty: start the coordinator with the "
+            "run's own folder";
     }
-    if (id && h.incarnation < at(*id).incarnation) why = fmt::format("a newer process of site {} is here", name);
+    if (id && h.incarnation < at(*id).incarnation)
+        why = fmt::format("a newer process of site {} is here", name);
     if (why.empty()) return false;
     actions_.push_back(SayTo{name, Stop{fmt::format("site {} is refused: {}", name, why)}});
     report(fmt::format("site {} is refused: {}", name, why), true);
@@ -72,7 +80,9 @@ void CoordinatorStep::hello(const std::string& name, const Hello& h) {
         s_.sites.emplace_back();
         s_.sites.back().name = name;
     }
-    const bool back = at(*id).identified && at(*id).incarnation == h.incarnation;
+    const bool known = at(*id).incarnation == h.incarnation;
+    if (known && h.count <= at(*id).hellos) return;  // it came late
+    const bool back = at(*id).identified && known;
     if (newcomer(*id, h)) append({JoinRecord{*id, name, h.incarnation}});
     Site& site = at(*id);
     const bool member = still_member(site, h);
@@ -80,6 +90,7 @@ void CoordinatorStep::hello(const std::string& name, const Hello& h) {
         lose(*id, "it came back without the run's newest state or its lease");
     }
     site.incarnation = h.incarnation;
+    site.hellos = h.count;
     site.endpoint = h.endpoint;
     site.public_key = h.public_key;
     site.state = h.state;
@@ -109,13 +120,16 @@ bool CoordinatorStep::newcomer(SiteId id, const Hello& h) {
 
 /// Whether a site's own word fits what the journal says of it: it may go on where it is.
 bool CoordinatorStep::still_member(const Site& site, const Hello& h) const {
-    if (site.standing != Standing::kMember || !(site.incarnation == h.incarnation) || !site.assignment) return false;
+    if (site.standing != Standing::kMember || !(site.incarnation == h.incarnation) ||
+        !site.assignment)
+        return false;
     if (h.state == s_.newest) return !h.training || *h.training <= s_.meeting;
     return h.state == s_.before_newest && s_.last_commit && h.staged == s_.last_commit->attempt;
 }
 
 void CoordinatorStep::welcome(SiteId id, bool member) {
-    Welcome w{.you = id,
+    Welcome w{.answers = at(id).hellos,
+              .you = id,
               .coordinator = s_.options.self,
               .journal = s_.journal,
               .newest = s_.newest,
@@ -128,7 +142,10 @@ void CoordinatorStep::welcome(SiteId id, bool member) {
 }
 
 PeerInfo CoordinatorStep::peer_of(SiteId id) const {
-    return {.site = id, .name = at(id).name, .endpoint = at(id).endpoint, .public_key = at(id).public_key};
+    return {.site = id,
+            .name = at(id).name,
+            .endpoint = at(id).endpoint,
+            .public_key = at(id).public_key};
 }
 
 void CoordinatorStep::tell_peers() {
@@ -146,7 +163,9 @@ void CoordinatorStep::tell_peers() {
 /// What a member has not heard is said again: `training` is what it says it works on.
 void CoordinatorStep::repair(SiteId id, const std::optional<Meeting>& training) {
     const Site& site = at(id);
-    if (site.standing != Standing::kMember || !site.assignment || training == site.assignment->meeting) return;
+    if (site.standing != Standing::kMember || !site.assignment ||
+        training == site.assignment->meeting)
+        return;
     if (site.state == s_.before_newest && s_.last_commit) {
         tell_commit(id);
     } else if (site.state == s_.newest && training) {
@@ -156,7 +175,8 @@ void CoordinatorStep::repair(SiteId id, const std::optional<Meeting>& training) 
     }
 }
 
-/// Round 0 begins when all named sites are here; what the first of them holds is the run's initial state.
+/// Round 0 begins when all named sites are here; what the first of them holds is the run's initial
+/// state.
 void CoordinatorStep::start() {
     if (s_.started) return;
     const std::size_t named = s_.options.sites.size();
@@ -173,8 +193,8 @@ void CoordinatorStep::start() {
 }
 
 bool CoordinatorStep::can_work(const Site& site) const {
-    return site.identified && site.standing == Standing::kFollower && site.state == s_.newest && !site.barred &&
-           !site.draining && !site.done && !lacks_moments(site);
+    return site.identified && site.standing == Standing::kFollower && site.state == s_.newest &&
+           !site.barred && !site.draining && !site.done && !lacks_moments(site);
 }
 
 /// Inner moments are to come from a donor, as long as there is one.
@@ -185,8 +205,8 @@ bool CoordinatorStep::lacks_moments(const Site& site) const {
     });
 }
 
-/// Gives work to those who wait at the newest state, when nobody is under way whom they would make wait, or when
-/// they are needed to be enough.
+/// Gives work to those who wait at the newest state, when nobody is under way whom they would make
+/// wait, or when they are needed to be enough.
 void CoordinatorStep::enroll() {
     if (!s_.started || s_.paused || over() || s_.phase == Phase::kExchange) return;
     const auto ready = which([&](const Site& s) { return can_work(s); });
@@ -197,7 +217,9 @@ void CoordinatorStep::enroll() {
     if (in.size() + ready.size() < enough) return;
     // The first round waits for all; who is being restored is all but here.
     const bool first = !s_.last_commit && s_.meeting == Meeting(0);
-    if (first && in.empty() && which([](const Site& s) { return s.identified; }).size() > ready.size()) return;
+    if (first && in.empty() &&
+        which([](const Site& s) { return s.identified; }).size() > ready.size())
+        return;
     std::vector<JournalRecord> records;
     std::vector<std::pair<SiteId, Assign>> says;
     for (SiteId id : ready) says.emplace_back(id, Assign{s_.newest, plan(id, records)});
@@ -209,7 +231,8 @@ void CoordinatorStep::enroll() {
     if (in.empty()) s_.phase = Phase::kTraining;
 }
 
-/// Grants samples for the open meeting; the record is applied to the ledger here and appended by the caller.
+/// Grants samples for the open meeting; the record is applied to the ledger here and appended by
+/// the caller.
 Assignment CoordinatorStep::plan(SiteId id, std::vector<JournalRecord>& records) {
     Site& site = at(id);
     const auto index = static_cast<std::size_t>(s_.meeting.value);
@@ -218,7 +241,8 @@ Assignment CoordinatorStep::plan(SiteId id, std::vector<JournalRecord>& records)
     GrantRecord grant{.site = id,
                       .incarnation = site.incarnation,
                       .meeting = s_.meeting,
-                      .samples = s_.ledger.plan_grant(static_cast<std::uint64_t>(steps * s_.options.samples_per_step))};
+                      .samples = s_.ledger.plan_grant(
+                          static_cast<std::uint64_t>(steps * s_.options.samples_per_step))};
     const Status applied = s_.ledger.apply(grant);
     CHECK(applied, "{}", applied.error().message);
     site.standing = Standing::kMember;
@@ -231,8 +255,9 @@ Assignment CoordinatorStep::plan(SiteId id, std::vector<JournalRecord>& records)
     return *site.assignment;
 }
 
-/// Unequal speeds: as many of the interval's steps as the site makes while the fastest makes all of them
-/// (arXiv:2401.09135), or as it makes in the given time. A site that has not been measured makes all.
+/// Unequal speeds: as many of the interval's steps as the site makes while the fastest makes all of
+/// them (arXiv:2401.09135), or as it makes in the given time. A site that has not been measured
+/// makes all.
 std::int64_t CoordinatorStep::steps_for(const Site& site, std::int64_t full) const {
     const double speed = site.figures.steps_per_s;
     if (s_.options.pace == CoordinatorOptions::Pace::kEqual || speed <= 0) return full;
@@ -282,7 +307,8 @@ void CoordinatorStep::on(SiteId id, const Leave& leave) {
     }
     site.done = true;
     // Who holds the last state stays as long as someone else still fetches it.
-    const auto behind = which([&](const Site& s) { return s.identified && !s.done && !(s.state == s_.newest); });
+    const auto behind =
+        which([&](const Site& s) { return s.identified && !s.done && !(s.state == s_.newest); });
     if (over() && !behind.empty()) return;
     say(id, Farewell{});
     if (site.standing != Standing::kAbsent) lose(id, "it is done", Loss::kFarewell);
@@ -298,17 +324,20 @@ void CoordinatorStep::end_if_over() {
     actions_.push_back(End{.good = true, .reason = {}});
 }
 
-/// The site has no standing any more: its leases return, and if it still lives it starts again from HELLO.
+/// The site has no standing any more: its leases return, and if it still lives it starts again from
+/// HELLO.
 void CoordinatorStep::lose(SiteId id, const std::string& reason, Loss loss) {
     Site& site = at(id);
     const bool lost = loss != Loss::kFarewell;
-    if (loss == Loss::kGone && s_.phase == Phase::kExchange && takes_part(id) && others_agree(id)) commit(id);
+    if (loss == Loss::kGone && s_.phase == Phase::kExchange && takes_part(id) && others_agree(id))
+        commit(id);
     const bool taking_part = s_.phase == Phase::kExchange && takes_part(id);
     if (site.standing == Standing::kMember) {
         std::vector<JournalRecord> records;
         const auto twice = lost ? s_.ledger.lost_before(id) : std::vector<SampleRange>{};
         if (!twice.empty()) {
-            records.emplace_back(QuarantineRecord{twice, fmt::format("lost twice, the last time with site {}", site.name)});
+            records.emplace_back(QuarantineRecord{
+                twice, fmt::format("lost twice, the last time with site {}", site.name)});
             report("samples that were lost twice are skipped from now on", true);
         }
         records.emplace_back(LeaveRecord{id, site.incarnation, reason, lost});
@@ -352,9 +381,12 @@ void CoordinatorStep::plan_restoring() {
         auto donors = holders();
         std::erase(donors, joiner);
         // One result behind: it fetches that from any holder, told by the beat.
-        if (s_.last_commit && site.state == s_.before_newest && !lacks_moments(site) && !donors.empty()) continue;
+        if (s_.last_commit && site.state == s_.before_newest && !lacks_moments(site) &&
+            !donors.empty())
+            continue;
         if (lacks_moments(site)) {
-            std::stable_partition(donors.begin(), donors.end(), [&](SiteId d) { return at(d).has_moments; });
+            std::stable_partition(donors.begin(), donors.end(),
+                                  [&](SiteId d) { return at(d).has_moments; });
         }
         if (donors.empty()) continue;
         if (donors.size() > 2) donors.resize(2);
@@ -400,7 +432,8 @@ void CoordinatorStep::tell_joiner() {
         }
         return;
     }
-    // Moments come from the first that was asked, or from nobody: then the joiner waits for another donor.
+    // Moments come from the first that was asked, or from nobody: then the joiner waits for another
+    // donor.
     if (r.moments && r.pinned.front() != r.asked.front()) return;
     Restore restore{.state = r.state, .donors = {}, .moments = r.moments};
     for (SiteId donor : r.pinned) restore.donors.push_back(peer_of(donor));
@@ -440,7 +473,8 @@ void CoordinatorStep::judge() {
     if (s_.restoring && now_ - s_.restoring->since > budget.round) {
         const Site& joiner = at(s_.restoring->joiner);
         if (s_.restoring->pinned.empty() || now_ - joiner.moved > budget.round) {
-            report(fmt::format("restoring site {} does not move; it is begun again", joiner.name), true);
+            report(fmt::format("restoring site {} does not move; it is begun again", joiner.name),
+                   true);
             end_restoring();
         }
     }
@@ -453,18 +487,21 @@ void CoordinatorStep::judge_absent() {
     if (!s_.started) {
         std::string missing;
         for (std::size_t i = 0; i < s_.options.sites.size(); ++i) {
-            if (!s_.sites[i].identified) missing += (missing.empty() ? "" : ", ") + s_.sites[i].name;
+            if (!s_.sites[i].identified)
+                missing += (missing.empty() ? "" : ", ") + s_.sites[i].name;
         }
         return stop(fmt::format("after {:.1f} s of waiting site {} is not here", waited, missing));
     }
     const auto in = members();
     if (in.empty() && holders().empty()) {
-        return stop(fmt::format("no site holds the state of round {} any more, and none came back within {:.1f} s",
-                                s_.newest.round.value, waited));
+        return stop(fmt::format(
+            "no site holds the state of round {} any more, and none came back within {:.1f} s",
+            s_.newest.round.value, waited));
     }
     if (static_cast<std::int64_t>(in.size()) < std::max<std::int64_t>(1, s_.options.min_sites)) {
-        stop(fmt::format("only {} of outer.min_sites = {} sites are here, after {:.1f} s of waiting", in.size(),
-                         s_.options.min_sites, waited));
+        stop(
+            fmt::format("only {} of outer.min_sites = {} sites are here, after {:.1f} s of waiting",
+                        in.size(), s_.options.min_sites, waited));
     }
 }
 

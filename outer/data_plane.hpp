@@ -1,10 +1,12 @@
 // How encoded pieces travel between sites: the receiver asks, the sender answers.
 //
-// Every site listens on one port (a server link); a peer opens `streams` connections to it, asks over them for items by
-// name (WANT) and gets each as one message (ITEM), or a word that there is none (NONE). Items are immutable, so asking twice is
-// harmless: what was lost on the way is asked for again, by the same bytes from anyone who has them. What is not there yet (a result that
-// its owner has not summed) is answered when it is. At most `window_bytes` are asked for and not yet here, over all peers:
-// memory is bounded whatever the model's size, and a long fat pipe is full as long as the window is larger than rate x round trip.
+// Every site listens on one port (a server link); a peer opens `streams` connections to it, asks
+// over them for items by name (WANT) and gets each as one message (ITEM), or a word that there is
+// none (NONE). Items are immutable, so asking twice is harmless: what was lost on the way is asked
+// for again, by the same bytes from anyone who has them. What is not there yet (a result that its
+// owner has not summed) is answered when it is. At most `window_bytes` are asked for and not yet
+// here, over all peers: memory is bounded whatever the model's size, and a long fat pipe is full as
+// long as the window is larger than rate x round trip.
 //
 // Nothing here decides what a round is: exchange.hpp and state_transfer.hpp ask, this moves.
 #pragma once
@@ -26,7 +28,8 @@
 
 namespace isthmus::outer {
 
-// What can be asked for. `index` counts pieces (of a part: part * num_pieces + piece) or chunks; kHeader is the item's description.
+// What can be asked for. `index` counts pieces (of a part: part * num_pieces + piece) or chunks;
+// kHeader is the item's description.
 inline constexpr std::uint32_t kHeader = 0xffffffffu;
 /// A piece of a site's encoded input.
 struct CutItem {
@@ -55,7 +58,8 @@ struct ResultItem {
         a(from);
     }
 };
-/// A chunk of a copy made for a joiner: anchor, then momentum, then (if moments) inner state; kHeader: a packed CopyInfo.
+/// A chunk of a copy made for a joiner: anchor, then momentum, then (if moments) inner state;
+/// kHeader: a packed CopyInfo.
 struct CopyItem {
     StateName state;
     bool moments = false;
@@ -77,7 +81,8 @@ struct Want {
     }
 };
 
-/// Answer of whoever serves: the bytes (valid until the next call into the data plane), "not yet", or "I have no such thing".
+/// Answer of whoever serves: the bytes (valid until the next call into the data plane), "not yet",
+/// or "I have no such thing".
 struct NotYet {};
 struct NoSuchItem {};
 using Served = std::variant<std::span<const std::byte>, NotYet, NoSuchItem>;
@@ -87,15 +92,17 @@ class DataPlane {
   public:
     struct Options {
         net::RunId run;
-        std::string self;                        ///< this site's name
-        std::string listen = "127.0.0.1:0";      ///< ADDRESS:PORT
-        std::string advertise = {};              ///< HOST[:PORT] that peers connect to; "": what it listens on
-        net::KeyPair keys = {};                  ///< empty: loopback only
-        int streams = 2;                         ///< connections to each peer
-        std::size_t window_bytes = 8 << 20;      ///< asked for and not yet here, over all peers
-        std::size_t max_item_bytes = 1 << 20;    ///< largest answer taken
-        std::chrono::milliseconds ask_again{1000};  ///< nothing came of a peer for so long: ask it again
-        /// Connects through something else (an emulated link): endpoint of a peer -> endpoint to use.
+        std::string self;                    ///< this site's name
+        std::string listen = "127.0.0.1:0";  ///< ADDRESS:PORT
+        std::string advertise = {};  ///< HOST[:PORT] that peers connect to; "": what it listens on
+        net::KeyPair keys = {};      ///< empty: loopback only
+        int streams = 2;             ///< connections to each peer
+        std::size_t window_bytes = 8 << 20;    ///< asked for and not yet here, over all peers
+        std::size_t max_item_bytes = 1 << 20;  ///< largest answer taken
+        std::chrono::milliseconds ask_again{
+            1000};  ///< nothing came of a peer for so long: ask it again
+        /// Connects through something else (an emulated link): endpoint of a peer -> endpoint to
+        /// use.
         std::function<std::string(const PeerInfo&)> route = {};
     };
     using Serve = std::function<Served(const Want&)>;
@@ -105,10 +112,12 @@ class DataPlane {
 
     /// What peers connect to.
     const std::string& endpoint() const;
-    /// Connects to these, lets the others go (asked wants of theirs are dropped). Also: whose wants are answered.
+    /// Connects to these, lets the others go (asked wants of theirs are dropped). Also: whose wants
+    /// are answered.
     void set_peers(const std::vector<PeerInfo>&);
 
-    /// Queues a want; asked when the window has room, in the order of calls a peer. `bytes`: how large the answer is about.
+    /// Queues a want; asked when the window has room, in the order of calls a peer. `bytes`: how
+    /// large the answer is about.
     void ask(SiteId peer, const Want&, std::size_t bytes);
     /// Forgets every want that `which` says yes to; a late answer is dropped.
     void forget(const std::function<bool(const Want&)>& which);

@@ -1,7 +1,8 @@
-// What the coordinator must still know after any crash, as records of a durable append log (PROTOCOL 5).
+// What the coordinator must still know after any crash, as records of a durable append log
+// (PROTOCOL 5).
 //
-// Every record is on disk before anything that depends on it is sent. Replaying all of them gives the run's
-// newest state, its members and the ledger of samples (ledger.hpp).
+// Every record is on disk before anything that depends on it is sent. Replaying all of them gives
+// the run's newest state, its members and the ledger of samples (ledger.hpp).
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ struct CoordinatorRecord {
         a(incarnation);
     }
 };
-/// A site came whose name is new, or a process of a known site. A newer incarnation evicts an older one.
+/// A site came whose name is new, or a process of a known site. A newer incarnation evicts an older
+/// one.
 struct JoinRecord {
     SiteId site;
     std::string name;
@@ -137,8 +139,9 @@ struct EndRecord {
     }
 };
 
-using JournalRecord = std::variant<RunRecord, CoordinatorRecord, JoinRecord, StartRecord, GrantRecord, ReturnRecord,
-                                   LeaveRecord, CommitRecord, AbandonRecord, QuarantineRecord, EndRecord>;
+using JournalRecord =
+    std::variant<RunRecord, CoordinatorRecord, JoinRecord, StartRecord, GrantRecord, ReturnRecord,
+                 LeaveRecord, CommitRecord, AbandonRecord, QuarantineRecord, EndRecord>;
 
 std::vector<std::byte> encode_record(const JournalRecord&);
 Result<JournalRecord> decode_record(std::span<const std::byte>);

@@ -1,8 +1,10 @@
-// How a fragment is cut: into units (what a model gathers together), units into pieces (what travels as one
-// message), pieces into blocks (what a codec writes with one scale; DESIGN.md's grain).
+// How a fragment is cut: into units (what a model gathers together), units into pieces (what
+// travels as one message), pieces into blocks (what a codec writes with one scale; DESIGN.md's
+// grain).
 //
-// All cuts follow from the units' sizes and one constant, never from the number of ranks or sites, so no
-// result depends on how the work was divided. Blocks begin at a unit's start; no piece crosses a unit.
+// All cuts follow from the units' sizes and one constant, never from the number of ranks or sites,
+// so no result depends on how the work was divided. Blocks begin at a unit's start; no piece
+// crosses a unit.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
-// Where every sample number of the run is: not yet granted, leased to a site, returned, committed, or skipped.
-// A pure fold over journal records; the coordinator decides with it, `isthmus data ledger` proves with it.
+// Where every sample number of the run is: not yet granted, leased to a site, returned, committed,
+// or skipped. A pure fold over journal records; the coordinator decides with it, `isthmus data
+// ledger` proves with it.
 //
-// The promise (PROTOCOL 18): every sample number lies in exactly one commit of the surviving lineage, or is listed
-// as skipped or partial; the ledger proves what sites declared.
+// The promise (PROTOCOL 18): every sample number lies in exactly one commit of the surviving
+// lineage, or is listed as skipped or partial; the ledger proves what sites declared.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,9 @@ class SampleSet {
 
 class Ledger {
   public:
-    /// What a record does to samples. ERRORS  one line naming site and range: a grant of what is not free, a
-    /// commit of samples outside the contributor's live leases or committed before. The ledger is then unchanged.
+    /// What a record does to samples. ERRORS  one line naming site and range: a grant of what is
+    /// not free, a commit of samples outside the contributor's live leases or committed before. The
+    /// ledger is then unchanged.
     Status apply(const JournalRecord&);
 
     /// The records' samples for a grant of `count`: returned ones first, then fresh ones.
@@ -44,15 +46,18 @@ class Ledger {
     bool leased(SiteId, const Incarnation&, const std::vector<SampleRange>&) const;
     /// What this site holds now.
     std::vector<SampleRange> leases_of(SiteId) const;
-    /// Of what would return if this site were lost now: samples that have been lost before (to be quarantined).
+    /// Of what would return if this site were lost now: samples that have been lost before (to be
+    /// quarantined).
     std::vector<SampleRange> lost_before(SiteId) const;
 
     const SampleSet& committed() const;
     const SampleSet& returned() const;
-    const SampleSet& skipped() const;      ///< quarantined, and steps with gradients that were not finite
-    std::uint64_t granted_up_to() const;   ///< first number that was never granted
-    std::uint64_t rounds() const;          ///< commits seen
-    /// Every number below granted_up_to is in exactly one of committed, returned, skipped, leased. ERRORS  the first that is not.
+    const SampleSet& skipped()
+        const;  ///< quarantined, and steps with gradients that were not finite
+    std::uint64_t granted_up_to() const;  ///< first number that was never granted
+    std::uint64_t rounds() const;         ///< commits seen
+    /// Every number below granted_up_to is in exactly one of committed, returned, skipped, leased.
+    /// ERRORS  the first that is not.
     Status prove() const;
 
   private:

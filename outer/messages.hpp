@@ -1,8 +1,8 @@
 // What coordinator and sites say to each other: plain records, each one frame on the wire.
 //
-// A meeting, seen from a site: READY -> BEGIN -> (exchange) -> VOTE -> COMMIT. Every message may come
-// twice, late, or never: whoever waits for an answer says its own again at every beat, and whoever gets one
-// that is answered already answers again.
+// A meeting, seen from a site: READY -> BEGIN -> (exchange) -> VOTE -> COMMIT. Every message may
+// come twice, late, or never: whoever waits for an answer says its own again at every beat, and
+// whoever gets one that is answered already answers again.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +40,9 @@ struct PeerInfo {
 /// Inner steps to make before the next meeting, and the samples to make them on (a lease).
 struct Assignment {
     Meeting meeting;
-    std::int64_t from_step = 0;  ///< the run's steps before the first of these
-    std::int64_t num_steps = 0;  ///< to make; fewer than to_step - from_step for a slow site
-    std::int64_t to_step = 0;    ///< the run's steps at the meeting; continue from here
+    std::int64_t from_step = 0;        ///< the run's steps before the first of these
+    std::int64_t num_steps = 0;        ///< to make; fewer than to_step - from_step for a slow site
+    std::int64_t to_step = 0;          ///< the run's steps at the meeting; continue from here
     std::vector<SampleRange> samples;  ///< granted, in this order
     bool last = false;                 ///< the run ends with this meeting
     template <class A>
@@ -52,10 +52,13 @@ struct Assignment {
 };
 
 enum class Method : std::uint8_t {
-    kSolo,       ///< one participant that averages: its local parameters are the result, bit for bit
+    kSolo,  ///< one participant that averages: its local parameters are the result, bit for bit
     kAllGather,  ///< everyone gets every encoded input (two sites swap)
-    kOwners,     ///< pieces are divided among owners, who sum, encode the mean once and send it to all
+    kOwners,  ///< pieces are divided among owners, who sum, encode the mean once and send it to all
 };
+constexpr Method last_of(Method) {
+    return Method::kOwners;
+}
 
 struct Participant {
     PeerInfo peer;
@@ -83,34 +86,37 @@ struct InputReport {
 struct SiteFigures {
     double steps_per_s = 0, tokens_per_s = 0, loss = 0;
     double train_s = 0, wait_s = 0, exchange_s = 0, apply_s = 0;  ///< of the last round
-    std::uint64_t bytes_sent = 0, bytes_received = 0;              ///< of the last round, payload of data links
-    double up_bytes_per_s = 0, down_bytes_per_s = 0;               ///< measured while they were busy; 0: unknown
+    std::uint64_t bytes_sent = 0, bytes_received = 0;  ///< of the last round, payload of data links
+    double up_bytes_per_s = 0, down_bytes_per_s = 0;  ///< measured while they were busy; 0: unknown
     template <class A>
     void serialize(A& a) {
-        a(steps_per_s, tokens_per_s, loss, train_s, wait_s, exchange_s, apply_s, bytes_sent, bytes_received,
-          up_bytes_per_s, down_bytes_per_s);
+        a(steps_per_s, tokens_per_s, loss, train_s, wait_s, exchange_s, apply_s, bytes_sent,
+          bytes_received, up_bytes_per_s, down_bytes_per_s);
     }
 };
 
 // ---- site to coordinator ----------------------------------------------------------------------
 
-/// I am here, this is what I hold. Said at the start, whenever the coordinator asks (Identify), and after an
-/// eviction. Answered by Welcome or Stop.
+/// I am here, this is what I hold. Said at the start, whenever the coordinator asks (Identify), and
+/// after an eviction. Answered by Welcome or Stop.
 struct Hello {
     std::string name;
     Incarnation incarnation;
-    std::vector<std::pair<std::string, std::string>> config;  ///< keys that must be equal at all sites
-    std::string endpoint;                                     ///< where peers reach its data
+    std::vector<std::pair<std::string, std::string>>
+        config;            ///< keys that must be equal at all sites
+    std::string endpoint;  ///< where peers reach its data
     std::string public_key;
     StateName state;
-    bool has_moments = false;        ///< inner optimizer state worth keeping (false: freshly started)
-    std::optional<Attempt> staged;   ///< voted for, no COMMIT heard
-    std::optional<Meeting> training; ///< has an assignment for this meeting
-    LogHead journal;                 ///< newest it knows of; id 0: none
+    bool has_moments = false;  ///< inner optimizer state worth keeping (false: freshly started)
+    std::optional<Attempt> staged;    ///< voted for, no COMMIT heard
+    std::optional<Meeting> training;  ///< has an assignment for this meeting
+    LogHead journal;                  ///< newest it knows of; id 0: none
+    std::uint64_t count =
+        0;  ///< of Hellos of this process: an old one that comes late is not taken for news
     template <class A>
     void serialize(A& a) {
-        a(name, incarnation, config, endpoint, public_key, state, has_moments, staged, training,
-          journal.id, journal.count, journal.hash);
+        a(count, name, incarnation, config, endpoint, public_key, state, has_moments, staged,
+          training, journal.id, journal.count, journal.hash);
     }
 };
 
@@ -166,8 +172,9 @@ struct SiteBeat {
     std::uint64_t progress = 0;  ///< counts what it has done: steps, pieces moved, chunks fetched
     std::int64_t step = 0;
     StateName state;
-    std::optional<Meeting> training;  ///< has an assignment for this meeting; the coordinator repairs what was lost
-    bool has_moments = false;         ///< as in Hello
+    std::optional<Meeting>
+        training;  ///< has an assignment for this meeting; the coordinator repairs what was lost
+    bool has_moments = false;  ///< as in Hello
     double tokens_per_s = 0, loss = 0;
     template <class A>
     void serialize(A& a) {
@@ -187,17 +194,20 @@ struct Identify {
 };
 
 struct Welcome {
+    std::uint64_t answers = 0;  ///< Hello::count
     SiteId you;
     Incarnation coordinator;
     LogHead journal;
     StateName newest;
     std::vector<PeerInfo> peers;  ///< all that are here
-    /// False: this incarnation's leases and cut are void (it is new, or was taken for lost). It discards them,
-    /// keeps its moments if it has any, and follows: waits at the newest state to be assigned work.
+    /// False: this incarnation's leases and cut are void (it is new, or was taken for lost). It
+    /// discards them, keeps its moments if it has any, and follows: waits at the newest state to be
+    /// assigned work.
     bool member = false;
     template <class A>
     void serialize(A& a) {
-        a(you, coordinator, journal.id, journal.count, journal.hash, newest, peers, member);
+        a(answers, you, coordinator, journal.id, journal.count, journal.hash, newest, peers,
+          member);
     }
 };
 
@@ -240,19 +250,21 @@ struct Begin {
 struct Commit {
     Attempt attempt;
     StateName from, to;
-    LogHead journal;                    ///< with this commit in it
-    std::vector<SiteId> contributors;   ///< whose input is in the mean
-    std::vector<SiteId> holders;        ///< who can serve the result
-    std::optional<Assignment> next;     ///< none: wait (follower), leave (drained), or the run is over
-    bool last = false;                  ///< the run is over
-    bool drained = false;               ///< leave after applying
+    LogHead journal;                   ///< with this commit in it
+    std::vector<SiteId> contributors;  ///< whose input is in the mean
+    std::vector<SiteId> holders;       ///< who can serve the result
+    std::optional<Assignment> next;  ///< none: wait (follower), leave (drained), or the run is over
+    bool last = false;               ///< the run is over
+    bool drained = false;            ///< leave after applying
     template <class A>
     void serialize(A& a) {
-        a(attempt, from, to, journal.id, journal.count, journal.hash, contributors, holders, next, last, drained);
+        a(attempt, from, to, journal.id, journal.count, journal.hash, contributors, holders, next,
+          last, drained);
     }
 };
 
-/// This meeting has no result: train on from the local parameters; the next cut covers both intervals.
+/// This meeting has no result: train on from the local parameters; the next cut covers both
+/// intervals.
 struct Abandon {
     Meeting meeting;
     Assignment next;
@@ -262,8 +274,8 @@ struct Abandon {
     }
 };
 
-/// Make a copy of your outer state (and inner optimizer state) and serve it, with every result after it, until
-/// Unpin.
+/// Make a copy of your outer state (and inner optimizer state) and serve it, with every result
+/// after it, until Unpin.
 struct Pin {
     bool moments = false;
     template <class A>
@@ -276,7 +288,8 @@ struct Unpin {
     void serialize(A&) {}
 };
 
-/// Fetch this copy from these sites (the first has the moments), then every result after it up to the newest.
+/// Fetch this copy from these sites (the first has the moments), then every result after it up to
+/// the newest.
 struct Restore {
     StateName state;
     std::vector<PeerInfo> donors;
@@ -311,8 +324,9 @@ struct CoordinatorBeat {
     }
 };
 
-using Message = std::variant<Hello, Ready, Vote, Pinned, Leave, SiteBeat, Identify, Welcome, Peers, Assign, Begin,
-                             Commit, Abandon, Pin, Unpin, Restore, Farewell, Stop, CoordinatorBeat>;
+using Message =
+    std::variant<Hello, Ready, Vote, Pinned, Leave, SiteBeat, Identify, Welcome, Peers, Assign,
+                 Begin, Commit, Abandon, Pin, Unpin, Restore, Farewell, Stop, CoordinatorBeat>;
 
 inline constexpr std::uint16_t kNumMessageKinds = std::variant_size_v<Message>;
 /// Largest payload of a Message.

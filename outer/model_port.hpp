@@ -1,6 +1,6 @@
-// What the outer loop needs of a model. The consumer declares its port: launch/ plugs our engine in, a later
-// Python package plugs a PyTorch model in. Nothing of inner/ is visible here: runs of floats, and bytes
-// that only the model understands.
+// What the outer loop needs of a model. The consumer declares its port: launch/ plugs our engine
+// in, a later Python package plugs a PyTorch model in. Nothing of inner/ is visible here: runs of
+// floats, and bytes that only the model understands.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace isthmus::outer {
 
-/// The parameters that this process holds, by fragment, each a run of fp32 elements; and the inner optimizer's
-/// state, which is never averaged, only copied to a site that joins.
-/// THREAD  called by the outer loop's thread while the training thread waits for it (at a meeting, or before
-/// its first step): one at a time, never beside an inner step.
+/// The parameters that this process holds, by fragment, each a run of fp32 elements; and the inner
+/// optimizer's state, which is never averaged, only copied to a site that joins. THREAD  called by
+/// the outer loop's thread while the training thread waits for it (at a meeting, or before its
+/// first step): one at a time, never beside an inner step.
 class ModelPort {
   public:
     virtual ~ModelPort() = default;

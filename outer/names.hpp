@@ -17,7 +17,8 @@ std::string hex(const StateHash&);
 /// The first 12 digits, for the log.
 std::string short_hex(const StateHash&);
 
-/// One life of a process. A higher number is newer; the nonce tells two apart that claim one number.
+/// One life of a process. A higher number is newer; the nonce tells two apart that claim one
+/// number.
 struct Incarnation {
     std::uint64_t number = 0;
     std::uint64_t nonce = 0;
@@ -28,9 +29,9 @@ struct Incarnation {
     }
 };
 
-/// The outer state after `round` commits. The hash is a chain: over the hash before it, the digest of the
-/// encoded result and the outer optimizer, since apply is deterministic; at round 0 the digest of the
-/// initial parameters.
+/// The outer state after `round` commits. The hash is a chain: over the hash before it, the digest
+/// of the encoded result and the outer optimizer, since apply is deterministic; at round 0 the
+/// digest of the initial parameters.
 struct StateName {
     std::uint32_t lineage = 0;  ///< raised by a rollback
     Round round;

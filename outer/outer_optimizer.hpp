@@ -3,8 +3,9 @@
 
 namespace isthmus::outer {
 
-/// Momentum 0: theta <- theta - lr g. Else m <- mu m + g, then theta <- theta - lr m (SGD with momentum) or
-/// theta <- theta - lr (g + mu m) (Nesterov, as PyTorch's SGD with dampening 0; FACTS 1).
+/// Momentum 0: theta <- theta - lr g. Else m <- mu m + g, then theta <- theta - lr m (SGD with
+/// momentum) or theta <- theta - lr (g + mu m) (Nesterov, as PyTorch's SGD with dampening 0; FACTS
+/// 1).
 struct OuterOptimizer {
     float lr = 1.0f;
     float momentum = 0.0f;

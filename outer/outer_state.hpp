@@ -1,5 +1,5 @@
-// What a site keeps between rounds: anchor, outer momentum, error-feedback residual; and how a committed result
-// changes them.
+// What a site keeps between rounds: anchor, outer momentum, error-feedback residual; and how a
+// committed result changes them.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace isthmus::outer {
 
-/// Memory: 4 bytes a parameter for the anchor, 4 for momentum if the optimizer has one, 4 for the residual with error feedback.
-/// THREAD  one at a time.
+/// Memory: 4 bytes a parameter for the anchor, 4 for momentum if the optimizer has one, 4 for the
+/// residual with error feedback. THREAD  one at a time.
 class OuterState {
   public:
     struct Options {
@@ -33,19 +33,20 @@ class OuterState {
     std::span<const float> momentum() const { return momentum_; }  ///< empty without one
     StateHash full_digest() const;
 
-    /// Encodes one piece of this site's input: anchor - local (+ residual), local being read from the model.
-    /// Depends on (state, local, site, codec), never on the attempt.
+    /// Encodes one piece of this site's input: anchor - local (+ residual), local being read from
+    /// the model. Depends on (state, local, site, codec), never on the attempt.
     void encode_input(std::uint32_t piece, SiteId self, ModelPort&, std::span<std::byte> out) const;
 
-    /// Applies a committed result piece by piece: residual (if this site contributed: what its own encoding left
-    /// out), outer step, and the model's parameters, which become the new anchor.
+    /// Applies a committed result piece by piece: residual (if this site contributed: what its own
+    /// encoding left out), outer step, and the model's parameters, which become the new anchor.
     /// REQUIRES  result.info().from is name().
     void apply(const RoundResult&, SiteId self, ModelPort&);
     /// Local parameters back to the anchor: the cut is void.
     void reset_model(ModelPort&) const;
-    /// Takes over a copy: anchor and momentum (SHAPE the layout's elements each, momentum empty without one);
-    /// the residual becomes zero (PROTOCOL 13).
-    void replace(const StateName&, std::vector<float> anchor, std::vector<float> momentum, ModelPort&);
+    /// Takes over a copy: anchor and momentum (SHAPE the layout's elements each, momentum empty
+    /// without one); the residual becomes zero (PROTOCOL 13).
+    void replace(const StateName&, std::vector<float> anchor, std::vector<float> momentum,
+                 ModelPort&);
 
   private:
     const FragmentLayout& layout_;

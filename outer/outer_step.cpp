@@ -1,30 +1,36 @@
-// Compiled with -ffp-contract=off (outer/CMakeLists.txt): a fused multiply-add rounds once where
-// other processors round twice.
 #include "outer/outer_step.hpp"
 
 #include <sodium.h>
 
 #include "base/check.hpp"
+#include "outer/kernels.hpp"
 
 namespace isthmus::outer {
 
 void pseudo_gradient(std::span<const float> anchor, std::span<const float> local,
                      std::span<float> out) {
     CHECK(anchor.size() == local.size() && out.size() == local.size());
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = anchor[i] - local[i];
+    kernels().subtract(anchor.data(), local.data(), out.data(), out.size());
+}
+
+void add(std::span<float> x, std::span<const float> y) {
+    CHECK(x.size() == y.size());
+    kernels().add(x.data(), y.data(), x.size());
+}
+
+void subtract(std::span<const float> d, std::span<const float> sent, std::span<float> e) {
+    CHECK(d.size() == sent.size() && e.size() == d.size());
+    kernels().subtract(d.data(), sent.data(), e.data(), e.size());
 }
 
 void accumulate(std::span<float> sum, float weight, std::span<const float> x) {
     CHECK(sum.size() == x.size());
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * x[i];
+    kernels().accumulate(sum.data(), weight, x.data(), x.size());
 }
 
-void outer_sgd(std::span<const float> anchor, std::span<const float> sum, float total_weight,
-               float lr, std::span<float> out) {
-    CHECK(anchor.size() == sum.size() && out.size() == sum.size() && total_weight > 0);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-        out[i] = anchor[i] - lr * (sum[i] / total_weight);
-    }
+void divide(std::span<float> x, float total) {
+    CHECK(total > 0);
+    kernels().divide(x.data(), total, x.size());
 }
 
 float total_weight(std::span<const float> weights) {
@@ -33,32 +39,73 @@ float total_weight(std::span<const float> weights) {
     return total;
 }
 
-struct StateHasher::State {
+double sum_of_squares(std::span<const float> x) {
+    return kernels().sum_of_squares(x.data(), x.size());
+}
+
+void outer_step(const OuterOptimizer& o, std::span<float> anchor, std::span<float> momentum,
+                std::span<const float> gradient) {
+    CHECK(anchor.size() == gradient.size());
+    if (!o.has_momentum()) {
+        CHECK(momentum.empty());
+        return kernels().sgd(anchor.data(), gradient.data(), o.lr, anchor.size());
+    }
+    CHECK(momentum.size() == anchor.size());
+    kernels().momentum(anchor.data(), momentum.data(), gradient.data(), o.lr, o.momentum,
+                       o.nesterov, anchor.size());
+}
+
+struct Digester::State {
     crypto_generichash_state blake;
 };
 
-StateHasher::StateHasher() : state_(std::make_unique<State>()) {
+Digester::Digester() : state_(std::make_unique<State>()) {
     CHECK(sodium_init() >= 0);
     crypto_generichash_init(&state_->blake, nullptr, 0, std::tuple_size_v<StateHash>);
 }
-StateHasher::~StateHasher() = default;
+Digester::~Digester() = default;
+Digester::Digester(Digester&&) noexcept = default;
+Digester& Digester::operator=(Digester&&) noexcept = default;
 
-void StateHasher::update(std::span<const float> values) {
-    crypto_generichash_update(&state_->blake, reinterpret_cast<const unsigned char*>(values.data()),
-                              values.size_bytes());
+void Digester::update(std::span<const std::byte> bytes) {
+    crypto_generichash_update(&state_->blake, reinterpret_cast<const unsigned char*>(bytes.data()),
+                              bytes.size());
 }
-
-StateHash StateHasher::finish() {
+void Digester::update(std::span<const float> values) {
+    update(std::as_bytes(values));
+}
+StateHash Digester::finish() {
     StateHash hash;
     crypto_generichash_final(&state_->blake, reinterpret_cast<unsigned char*>(hash.data()),
                              hash.size());
     return hash;
 }
 
-StateHash hash_state(std::span<const float> values) {
-    StateHasher hasher;
-    hasher.update(values);
-    return hasher.finish();
+StateHash digest_of(std::span<const std::byte> bytes) {
+    Digester digester;
+    digester.update(bytes);
+    return digester.finish();
+}
+
+StateHash combine(std::span<const StateHash> digests) {
+    Digester digester;
+    for (const StateHash& d : digests) digester.update(std::span<const std::byte>(d));
+    return digester.finish();
+}
+
+StateHash full_digest(const FragmentLayout& layout, std::span<const float> anchor,
+                      std::span<const float> momentum) {
+    std::vector<StateHash> pieces;
+    for (std::uint32_t i = 0; i < layout.num_pieces(); ++i) {
+        const Piece& p = layout.piece(i);
+        const auto offset = static_cast<std::size_t>(p.offset),
+                   count = static_cast<std::size_t>(p.count);
+        Digester digester;
+        digester.update(anchor.subspan(offset, count));
+        if (!momentum.empty()) digester.update(momentum.subspan(offset, count));
+        pieces.push_back(digester.finish());
+    }
+    return combine(pieces);
 }
 
 }  // namespace isthmus::outer

@@ -1,5 +1,5 @@
-// The arithmetic of a round: pseudo-gradient, weighted mean, outer optimizer, digests. Fixed sequences of fp32
-// operations, without contraction, the same bits on every instruction set.
+// The arithmetic of a round: pseudo-gradient, weighted mean, outer optimizer, digests. Fixed
+// sequences of fp32 operations, without contraction, the same bits on every instruction set.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ StateHash digest_of(std::span<const std::byte>);
 /// Digest of digests: pieces may be digested in any order, by anyone.
 StateHash combine(std::span<const StateHash>);
 
-/// Full digest of anchor and outer momentum by the layout's pieces; equal states, equal digests, however they
-/// were sharded.
+/// Full digest of anchor and outer momentum by the layout's pieces; equal states, equal digests,
+/// however they were sharded.
 StateHash full_digest(const FragmentLayout&, std::span<const float> anchor,
                       std::span<const float> momentum);
 

@@ -1,5 +1,5 @@
-// The encoded result of one round: what is staged before COMMIT, applied after it, and kept for those who come
-// later. Immutable once complete, so that threads may share it.
+// The encoded result of one round: what is staged before COMMIT, applied after it, and kept for
+// those who come later. Immutable once complete, so that threads may share it.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct ResultInfo {
     }
 };
 
-/// kSolo: one part, the fp32 local parameters themselves. kAllGather: one part a contributor of weight > 0, its
-/// encoded pseudo-gradient. kOwners: one part, the encoded mean.
+/// kSolo: one part, the fp32 local parameters themselves. kAllGather: one part a contributor of
+/// weight > 0, its encoded pseudo-gradient. kOwners: one part, the encoded mean.
 class RoundResult {
   public:
     RoundResult(const FragmentLayout&, ResultInfo);
@@ -42,23 +42,25 @@ class RoundResult {
     std::span<std::byte> piece(std::size_t part, std::uint32_t index);
     std::span<const std::byte> piece(std::size_t part, std::uint32_t index) const;
 
-    /// The weighted mean of the pseudo-gradients of one piece (kSolo: the parameters themselves), summed over parts in ascending
-    /// site id in fp32. SHAPE  out: the piece's elements; scratch: as many.
+    /// The weighted mean of the pseudo-gradients of one piece (kSolo: the parameters themselves),
+    /// summed over parts in ascending site id in fp32. SHAPE  out: the piece's elements; scratch:
+    /// as many.
     void mean(std::uint32_t index, std::span<float> out, std::span<float> scratch) const;
 
-    /// Digest of what apply depends on: method, codec, sites, weights, and every encoded byte. By piece, so that pieces may
-    /// be digested as they become complete, in any order.
+    /// Digest of what apply depends on: method, codec, sites, weights, and every encoded byte. By
+    /// piece, so that pieces may be digested as they become complete, in any order.
     StateHash piece_digest(std::uint32_t index) const;
     StateHash digest(std::span<const StateHash> piece_digests) const;
 
   private:
     const FragmentLayout& layout_;
     ResultInfo info_;
-    std::vector<std::size_t> offsets_;          ///< of encoded pieces in a part
+    std::vector<std::size_t> offsets_;  ///< of encoded pieces in a part
     std::vector<std::vector<std::byte>> parts_;
 };
 
 /// The chain: hash of the state that applying a result to `from` gives (PROTOCOL 3).
-StateHash chained_hash(const StateHash& from, const StateHash& result_digest, const OuterOptimizer&);
+StateHash chained_hash(const StateHash& from, const StateHash& result_digest,
+                       const OuterOptimizer&);
 
 }  // namespace isthmus::outer

@@ -1,4 +1,5 @@
-// Which samples a site trains on: it takes them from its leases, in order, and remembers what it took.
+// Which samples a site trains on: it takes them from its leases, in order, and remembers what it
+// took.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ class SampleCursor {
     /// The next ones. REQUIRES  as many are left.
     void next(std::span<SampleNumber> out);
     std::uint64_t left() const;
-    /// What was handed out since the last call of taken_over(), except what was marked; ranges ascending in the order of taking.
+    /// What was handed out since the last call of taken_over(), except what was marked; ranges
+    /// ascending in the order of taking.
     std::vector<SampleRange> trained() const;
     std::vector<SampleRange> skipped() const;
     /// The step that took the last `count` samples was skipped (gradients that are not finite).

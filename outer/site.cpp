@@ -38,7 +38,9 @@ class Step {
         s_.hello.has_moments = true;
         s_.ready = Ready{.state = s_.state,
                          .meeting = s_.assignment->meeting,
-                         .cut = {.site = s_.self, .incarnation = s_.hello.incarnation.number, .counter = ++s_.cuts},
+                         .cut = {.site = s_.self,
+                                 .incarnation = s_.hello.incarnation.number,
+                                 .counter = ++s_.cuts},
                          .trained = cut.trained,
                          .skipped = cut.skipped,
                          .tokens = cut.tokens,
@@ -56,7 +58,8 @@ class Step {
 
     void on(const ExchangeFailed& e) {
         if (s_.phase != Phase::kExchange || e.attempt != s_.begin->attempt) return;
-        s_.vote = Vote{.attempt = e.attempt, .result = {}, .missing = e.missing, .inputs = e.inputs};
+        s_.vote =
+            Vote{.attempt = e.attempt, .result = {}, .missing = e.missing, .inputs = e.inputs};
         say(*s_.vote);
     }
 
@@ -122,7 +125,8 @@ class Step {
     }
 
     void hear(const Welcome& w) {
-        if (older(w.coordinator) || !same_journal(w.journal)) return;
+        if (older(w.coordinator) || s_.welcomed || w.answers != s_.hello.count) return;
+        if (!same_journal(w.journal)) return;
         const bool first = s_.phase == Phase::kHello;
         s_.coordinator = w.coordinator;
         s_.journal = w.journal;
@@ -148,7 +152,8 @@ class Step {
             return say_hello();
         }
         if (s_.phase != Phase::kFollowing) return;
-        if (b.newest.lineage > s_.newest.lineage || b.newest.round >= s_.newest.round) s_.newest = b.newest;
+        if (b.newest.lineage > s_.newest.lineage || b.newest.round >= s_.newest.round)
+            s_.newest = b.newest;
         s_.holders = b.holders;
         follow();
     }
@@ -159,7 +164,8 @@ class Step {
     }
 
     void hear(const Begin& b) {
-        const bool cut = s_.phase == Phase::kReady || s_.phase == Phase::kExchange || s_.phase == Phase::kVoted;
+        const bool cut =
+            s_.phase == Phase::kReady || s_.phase == Phase::kExchange || s_.phase == Phase::kVoted;
         if (!cut || !(b.from == s_.state) || b.meeting != s_.ready->meeting) return;
         if (s_.begin && s_.begin->attempt == b.attempt) {
             if (s_.vote) say(*s_.vote);
@@ -167,7 +173,8 @@ class Step {
         }
         if (s_.begin && b.attempt < s_.begin->attempt) return;
         if (const std::string wrong = unfit(b); !wrong.empty()) {
-            return report(fmt::format("a BEGIN of round {} is ignored: {}", b.from.round.value, wrong));
+            return report(
+                fmt::format("a BEGIN of round {} is ignored: {}", b.from.round.value, wrong));
         }
         s_.begin = b;
         s_.vote.reset();
@@ -177,7 +184,8 @@ class Step {
 
     void hear(const Commit& c) {
         if (!same_journal(c.journal)) return;
-        const bool voted = s_.phase == Phase::kVoted && s_.begin->attempt == c.attempt && c.from == s_.state;
+        const bool voted =
+            s_.phase == Phase::kVoted && s_.begin->attempt == c.attempt && c.from == s_.state;
         if (voted && *s_.vote->result == c.to.hash) {
             s_.journal = c.journal;
             actions_.push_back(Apply{c});
@@ -194,7 +202,8 @@ class Step {
     }
 
     void hear(const Abandon& a) {
-        const bool cut = s_.phase == Phase::kReady || s_.phase == Phase::kExchange || s_.phase == Phase::kVoted;
+        const bool cut =
+            s_.phase == Phase::kReady || s_.phase == Phase::kExchange || s_.phase == Phase::kVoted;
         if (!cut || s_.ready->meeting != a.meeting) return;
         actions_.push_back(Discard{.reset = false});
         train(a.next, false);
@@ -220,7 +229,8 @@ class Step {
                             (r.state.round == s_.state.round && !(r.state == s_.state)) ||
                             (r.moments && !s_.hello.has_moments);
         if (!wanted) return;
-        const bool same = s_.restore && s_.restore->state == r.state && s_.restore->donors == r.donors;
+        const bool same =
+            s_.restore && s_.restore->state == r.state && s_.restore->donors == r.donors;
         if (s_.fetching && (same || !s_.restore)) return;
         s_.restore = r;
         s_.fetching = true;
@@ -268,7 +278,8 @@ class Step {
             s_.pending.reset();
             return go_on(c);
         }
-        const bool one_behind = s_.state.lineage == s_.newest.lineage && s_.state.round < s_.newest.round;
+        const bool one_behind =
+            s_.state.lineage == s_.newest.lineage && s_.state.round < s_.newest.round;
         auto from = s_.holders;
         std::erase(from, s_.self);
         if (!one_behind || from.empty()) return;
@@ -290,12 +301,18 @@ class Step {
         actions_.push_back(Train{assignment, from_state});
     }
 
-    /// This site was taken for lost: its samples are others' now. If it voted for what became the run's state it holds that.
+    /// This site was taken for lost: its samples are others' now. If it voted for what became the
+    /// run's state it holds that.
     void void_all() {
-        const bool holds = s_.phase == Phase::kVoted && *s_.vote->result == s_.newest.hash && s_.begin->from == s_.state;
+        const bool holds = s_.phase == Phase::kVoted && *s_.vote->result == s_.newest.hash &&
+                           s_.begin->from == s_.state;
         actions_.push_back(Hold{});
         if (holds) {
-            Commit c{.attempt = s_.begin->attempt, .from = s_.state, .to = s_.newest, .journal = s_.journal};
+            Commit c;
+            c.attempt = s_.begin->attempt;
+            c.from = s_.state;
+            c.to = s_.newest;
+            c.journal = s_.journal;
             for (const Participant& p : s_.begin->participants) {
                 if (p.weight > 0) c.contributors.push_back(p.peer.site);
             }
@@ -313,7 +330,8 @@ class Step {
         report("taken for lost: this site goes back to the run's newest state");
     }
 
-    /// The exchange that this asks for can be done: this site's own cut, ascending ids, weights that can divide.
+    /// The exchange that this asks for can be done: this site's own cut, ascending ids, weights
+    /// that can divide.
     std::string unfit(const Begin& b) const {
         float total = 0;
         bool own = false;
@@ -321,7 +339,8 @@ class Step {
             const Participant& p = b.participants[i];
             if (!std::isfinite(p.weight) || p.weight < 0) return "a weight is not a number";
             if (!std::isfinite(p.share) || p.share < 0) return "a share is not a number";
-            if (i > 0 && p.peer.site <= b.participants[i - 1].peer.site) return "its sites are not in order";
+            if (i > 0 && p.peer.site <= b.participants[i - 1].peer.site)
+                return "its sites are not in order";
             total += p.weight;
             if (p.peer.site == s_.self) own = p.cut == s_.ready->cut;
         }
@@ -331,18 +350,21 @@ class Step {
     }
 
     bool older(const Incarnation& coordinator) {
-        if (coordinator.number == s_.coordinator.number && coordinator.nonce != s_.coordinator.nonce &&
-            s_.coordinator.number != 0) {
-            end(false, fmt::format("two coordinators call themselves number {}: one journal must not be served twice",
+        if (coordinator.number == s_.coordinator.number &&
+            coordinator.nonce != s_.coordinator.nonce && s_.coordinator.number != 0) {
+            end(false, fmt::format("two coordinators call themselves number {}: one journal must "
+                                   "not be served twice",
                                    coordinator.number));
             return true;
         }
         return coordinator.number < s_.coordinator.number;
     }
 
-    /// A coordinator with another journal, or one that has forgotten what this site knows, is not obeyed.
+    /// A coordinator with another journal, or one that has forgotten what this site knows, is not
+    /// obeyed.
     bool same_journal(const LogHead& head) {
-        if (s_.journal.id == 0 || (head.id == s_.journal.id && head.count >= s_.journal.count)) return true;
+        if (s_.journal.id == 0 || (head.id == s_.journal.id && head.count >= s_.journal.count))
+            return true;
         if (head.id != s_.journal.id) {
             end(false, "the coordinator has another journal than the one this run began with");
         }
@@ -356,6 +378,7 @@ class Step {
 
     void say_hello() {
         s_.welcomed = false;
+        ++s_.hello.count;
         s_.hello.state = s_.state;
         s_.hello.staged.reset();
         if (s_.phase == Phase::kVoted) s_.hello.staged = s_.begin->attempt;
@@ -372,21 +395,25 @@ class Step {
         if (s_.phase == Phase::kLeaving) say(Leave{});
     }
 
-    /// A silent coordinator is waited for as long as a run may take to begin; who trains does not wait for it.
+    /// A silent coordinator is waited for as long as a run may take to begin; who trains does not
+    /// wait for it.
     void judge() {
         const auto silent = now_ - s_.heard;
         if (s_.phase == Phase::kLeaving && silent > s_.budget.round) return end(true, {});
         if (silent > s_.budget.silence() && !s_.silent && s_.welcomed) {
             s_.silent = true;
-            report(fmt::format("nothing heard of the coordinator for {:.1f} s; this site trains to its next meeting and waits there",
-                               seconds(silent)));
+            report(
+                fmt::format("nothing heard of the coordinator for {:.1f} s; this site trains to "
+                            "its next meeting and waits there",
+                            seconds(silent)));
         }
         if (s_.phase == Phase::kTraining) return;
         const auto waited = now_ - std::max(s_.heard, s_.waiting);
         if (waited <= s_.budget.join) return;
         end(false, s_.phase == Phase::kHello
                        ? fmt::format("no coordinator answered within {:.1f} s", seconds(waited))
-                       : fmt::format("the coordinator is lost: nothing heard of it for {:.1f} s", seconds(waited)));
+                       : fmt::format("the coordinator is lost: nothing heard of it for {:.1f} s",
+                                     seconds(waited)));
     }
 
     void say(Message message) { actions_.push_back(Say{std::move(message)}); }

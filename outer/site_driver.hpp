@@ -1,8 +1,8 @@
-// Sockets, clock, exchange and state around the site's step function, on a thread of their own: beats go on, and a
-// joiner is served, while the training thread is deep in a step.
+// Sockets, clock, exchange and state around the site's step function, on a thread of their own:
+// beats go on, and a joiner is served, while the training thread is deep in a step.
 //
-// The two threads share no mutable tensor: the training thread lends the model (model_port.hpp) whenever it waits in begin() or
-// after_step(), and has it back when that returns.
+// The two threads share no mutable tensor: the training thread lends the model (model_port.hpp)
+// whenever it waits in begin() or after_step(), and has it back when that returns.
 #pragma once
 
 #include <cstdint>
@@ -29,29 +29,33 @@ class SiteDriver {
     struct Options {
         net::RunId run;
         std::string name;
-        std::vector<std::string> coordinator;   ///< endpoints "tcp://HOST:PORT", tried in turn; see find_coordinator
+        std::vector<std::string>
+            coordinator;  ///< endpoints "tcp://HOST:PORT", tried in turn; see find_coordinator
         /// Asked whenever no coordinator answers (it may have moved): endpoints, or none yet.
         std::function<std::vector<std::string>()> find_coordinator = {};
-        std::string coordinator_key;            ///< pinned public key; "": loopback without keys
+        std::string coordinator_key;  ///< pinned public key; "": loopback without keys
         Budget budget;
         OuterState::Options state;
         std::uint64_t full_digest_rounds = 10;
         std::int64_t piece_elements = kPieceElements;
-        DataPlane::Options data;                ///< run, self, keys are filled in
+        DataPlane::Options data;  ///< run, self, keys are filled in
         std::size_t cache_bytes = 256 << 20;
-        std::uint64_t incarnation = 1;          ///< number; drawn from the clock by launch/
+        std::uint64_t incarnation = 1;  ///< number; drawn from the clock by launch/
         std::uint64_t nonce = 0;
-        std::vector<std::pair<std::string, std::string>> config;  ///< that must be equal at all sites
+        std::vector<std::pair<std::string, std::string>>
+            config;  ///< that must be equal at all sites
         std::int64_t tokens_per_sample = 1;
         /// Connects to the coordinator through something else (an emulated link).
         std::function<std::string(const std::string&)> route_coordinator = {};
-        std::function<bool()> stop = {};        ///< asked while waiting; true ends this site as "interrupted"
+        std::function<bool()> stop =
+            {};  ///< asked while waiting; true ends this site as "interrupted"
     };
     /// What the training thread does next.
     struct Work {
-        std::int64_t from_step = 0;  ///< set the trainer's step count to this (it says: already made)
+        std::int64_t from_step =
+            0;  ///< set the trainer's step count to this (it says: already made)
         std::int64_t num_steps = 0;
-        bool changed = false;        ///< parameters, or the inner optimizer's state, were replaced
+        bool changed = false;  ///< parameters, or the inner optimizer's state, were replaced
     };
     struct Finished {
         StateName state;
@@ -62,23 +66,25 @@ class SiteDriver {
 
     /// One round, for records.
     struct RoundFigures {
-        Round round;             ///< commits, this one included
+        Round round;  ///< commits, this one included
         StateName state;
         Meeting meeting;
         std::size_t num_contributors = 0;
         bool contributed = false;
         SiteFigures figures;
-        double barrier_s = 0;    ///< waiting for BEGIN
+        double barrier_s = 0;  ///< waiting for BEGIN
         std::uint64_t attempts = 1;
         std::size_t bytes_held_peak = 0;
     };
 
     /// Opens the sockets and starts the thread. The model must outlive the driver.
-    static Result<std::unique_ptr<SiteDriver>> start(net::Context&, const Options&, ModelPort&, Log&);
+    static Result<std::unique_ptr<SiteDriver>> start(net::Context&, const Options&, ModelPort&,
+                                                     Log&);
     /// Stops the thread; without finish() the others are told that this site has failed.
     ~SiteDriver();
 
-    /// Waits until there is work, before the first step. ERRORS  why the run did not start, or has ended.
+    /// Waits until there is work, before the first step. ERRORS  why the run did not start, or has
+    /// ended.
     Result<Next> begin();
     /// The samples of the next step. REQUIRES  inside the assignment.
     void next_samples(std::span<SampleNumber> out);
@@ -87,11 +93,13 @@ class SiteDriver {
         std::uint64_t tokens = 0, samples = 0;
         bool skipped = false;
     };
-    /// After each inner step. Meets the others if the assignment is done, or gives in to a new state. ERRORS  why the run has ended.
+    /// After each inner step. Meets the others if the assignment is done, or gives in to a new
+    /// state. ERRORS  why the run has ended.
     Result<Next> after_step(const StepFigures&);
     /// Rounds completed since the last call.
     std::vector<RoundFigures> take_rounds();
-    /// After Finished: says so to the coordinator and waits until it may go (it may still have to serve others).
+    /// After Finished: says so to the coordinator and waits until it may go (it may still have to
+    /// serve others).
     Status finish();
     /// Ends this site early; `reason` follows "site NAME left: ".
     void quit(const std::string& reason);

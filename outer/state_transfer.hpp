@@ -1,5 +1,5 @@
-// How a site that comes late, or comes back, gets the state: a copy from a donor in chunks, then the results of
-// the rounds committed since, from anyone who holds them (PROTOCOL 19).
+// How a site that comes late, or comes back, gets the state: a copy from a donor in chunks, then
+// the results of the rounds committed since, from anyone who holds them (PROTOCOL 19).
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ class Donor {
     void pin(const OuterState&, std::int64_t step, std::vector<std::byte> inner_state);
     void unpin();
     bool pinned() const { return copy_.has_value(); }
-    /// Every committed result passes here: the newest is kept for who missed it, all since the copy while one is pinned.
+    /// Every committed result passes here: the newest is kept for who missed it, all since the copy
+    /// while one is pinned.
     void committed(std::shared_ptr<const RoundResult>);
     /// Serves ResultItem and CopyItem.
     Served serve(const Want&);
@@ -55,15 +56,16 @@ class Donor {
     std::vector<std::byte> result_header_;
 };
 
-/// The joiner's side. Chunks that are here stay when a donor is lost: the next one goes on at the same place. Inner state
-/// begins again with another donor.
+/// The joiner's side. Chunks that are here stay when a donor is lost: the next one goes on at the
+/// same place. Inner state begins again with another donor.
 class StateFetch {
   public:
     StateFetch(OuterState&, ModelPort&, DataPlane&, std::chrono::milliseconds peer_silence);
     ~StateFetch();
     /// Replaces what was being fetched; chunks of the same state stay.
     void fetch_copy(const Restore&, TimePoint now);
-    void fetch_result(const StateName& from, std::vector<SiteId> holders, SiteId self, TimePoint now);
+    void fetch_result(const StateName& from, std::vector<SiteId> holders, SiteId self,
+                      TimePoint now);
     void stop();
     std::vector<DataPlane::Arrived> pump(std::vector<DataPlane::Arrived>, TimePoint now);
     /// Fetched (applied to state and model already) or FetchFailed, once.

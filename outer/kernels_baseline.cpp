@@ -1,0 +1,2 @@
+#define ISTHMUS_KERNELS_NAME baseline
+#include "outer/kernels_impl.hpp"
