@@ -60,10 +60,10 @@ struct NetConfig {
 /// `[link]`: an emulated thin link between every pair of sites (and to the coordinator) of a run on
 /// one machine.
 struct LinkConfig {
-    std::string rate;  ///< "20mbit"; "" = no emulation
+    std::string rate = {};  ///< "20mbit"; "" = no emulation
     std::string latency = "0ms";
     std::string jitter = "0ms";
-    std::string outage;  ///< "every=60s,for=5s"; "" = none
+    std::string outage = {};  ///< "every=60s,for=5s"; "" = none
     void describe(ConfigVisitor&);
     /// Nothing if `rate` is empty. ERRORS  throws Fatal(kUsage) naming the key.
     std::optional<ShaperConfig> shaper() const;
