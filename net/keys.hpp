@@ -18,7 +18,7 @@ struct KeyPair {
     bool empty() const { return public_key.empty(); }
 };
 KeyPair make_key_pair();
-/// 40 characters of Z85's alphabet.
+/// 40 characters that are Z85 of 32 bytes.
 bool is_key(std::string_view);
 
 /// A key file: comment lines that begin with '#', then "public = KEY" and "secret = KEY". Mode
@@ -28,12 +28,16 @@ Status write_key_file(const Path&, std::string_view name, const KeyPair&);
 /// the chmod that mends it); a public key that does not belong to the secret one.
 Result<KeyPair> read_key_file(const Path&);
 
+/// A name that can stand in authorized_keys and before ".key": letters, digits, '.', '_', '-', at
+/// most 64, the first a letter or digit; neither "revoked" nor "coordinator".
+bool is_key_name(std::string_view);
+
 /// One line of an authorized_keys file: "NAME KEY", or "revoked NAME KEY" once it may no more.
 struct AuthorizedKey {
     std::string name, public_key;
     bool revoked = false;
 };
-/// ERRORS  line named: no name, no key, a name or key twice.
+/// ERRORS  line named: no name, no key, a key twice, a name with two keys that are not revoked.
 Result<std::vector<AuthorizedKey>> parse_authorized_keys(std::string_view text,
                                                          std::string_view origin);
 std::string format_authorized_keys(const std::vector<AuthorizedKey>&);

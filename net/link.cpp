@@ -1,6 +1,7 @@
 #include "net/link.hpp"
 
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,17 +11,26 @@
 #include <zmq.hpp>
 
 #include "base/check.hpp"
+#include "net/address.hpp"
+#include "net/gate.hpp"
 
 namespace isthmus::net {
 
 namespace {
 
-constexpr std::string_view kLoopback = "tcp://127.0.0.1:";
 /// How long a closing socket may still deliver what it queued, a last STOP for instance.
 constexpr int kLingerMilliseconds = 1000;
 constexpr int kHandshakeMilliseconds = 5000;
 constexpr int kReconnectMilliseconds = 50;
 constexpr int kReconnectMaxMilliseconds = 1000;
+/// A connection without traffic is kept alive (proxies close idle ones), and one whose other end
+/// vanished without a word is given up.
+constexpr int kHeartbeatMilliseconds = 10'000;
+constexpr int kHeartbeatTimeoutMilliseconds = 30'000;
+/// CurveZMQ (RFC 26) wraps a message into a command of so many bytes more; its handshake's commands
+/// are themselves up to about 500.
+constexpr std::int64_t kCurveBytes = 33;
+constexpr std::int64_t kCurveHandshakeBytes = 1024;
 
 zmq::socket_type socket_type(LinkKind kind) {
     switch (kind) {
@@ -39,10 +49,18 @@ zmq::socket_type socket_type(LinkKind kind) {
 }  // namespace
 
 struct Context::Impl {
-    zmq::context_t zmq{1};
+    explicit Impl(int io_threads) : zmq(io_threads), gate(zmq) {}
+    zmq::context_t zmq;
+    Gate gate;
 };
-Context::Context() : impl_(std::make_unique<Impl>()) {}
+Context::Context(int io_threads) : impl_(std::make_unique<Impl>(io_threads)) {}
 Context::~Context() = default;
+void Context::allow(Allowlist list) {
+    impl_->gate.allow(std::move(list));
+}
+std::vector<Refusal> Context::take_refusals() {
+    return impl_->gate.take_refusals();
+}
 
 WakeUp::WakeUp() : descriptor_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     CHECK(descriptor_ >= 0, "eventfd: {}", std::strerror(errno));
@@ -85,49 +103,126 @@ struct Link::Impl {
 Link::Link(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Link::~Link() = default;
 
-Result<std::unique_ptr<Link>> Link::open(Context& context, LinkKind kind,
-                                         const LinkOptions& options, std::string_view endpoint) {
+namespace {
+
+void set_options(zmq::socket_t& s, LinkKind kind, const LinkOptions& options) {
+    auto limit = static_cast<std::int64_t>(options.max_message_bytes);
+    if (!options.security.own.empty()) limit = std::max(limit, kCurveHandshakeBytes) + kCurveBytes;
+    s.set(zmq::sockopt::maxmsgsize, limit);
+    s.set(zmq::sockopt::linger, kLingerMilliseconds);
+    s.set(zmq::sockopt::handshake_ivl, kHandshakeMilliseconds);
+    s.set(zmq::sockopt::reconnect_ivl, kReconnectMilliseconds);
+    s.set(zmq::sockopt::reconnect_ivl_max, kReconnectMaxMilliseconds);
+    s.set(zmq::sockopt::heartbeat_ivl, kHeartbeatMilliseconds);
+    s.set(zmq::sockopt::heartbeat_timeout, kHeartbeatTimeoutMilliseconds);
+    s.set(zmq::sockopt::sndhwm, options.queue_messages);
+    s.set(zmq::sockopt::rcvhwm, options.queue_messages);
+    if (options.socket_buffer_bytes > 0) {
+        s.set(zmq::sockopt::sndbuf, options.socket_buffer_bytes);
+        s.set(zmq::sockopt::rcvbuf, options.socket_buffer_bytes);
+    }
+    // A message to a peer that is gone is an answer (false), not silence.
+    if (kind == LinkKind::kServer) s.set(zmq::sockopt::router_mandatory, 1);
+}
+
+/// REQUIRES  the keys are keys.
+void set_keys(zmq::socket_t& s, const Security& security, bool listens) {
+    if (security.own.empty()) return;
+    s.set(zmq::sockopt::curve_publickey, security.own.public_key);
+    s.set(zmq::sockopt::curve_secretkey, security.own.secret_key);
+    if (listens) {
+        s.set(zmq::sockopt::curve_server, true);
+        s.set(zmq::sockopt::zap_domain, "isthmus");
+    } else {
+        s.set(zmq::sockopt::curve_serverkey, security.server_key);
+    }
+}
+
+/// What is wrong with the keys for an address, or nothing.
+std::string trouble_with_keys(const Security& security, bool local, bool listens) {
+    const KeyPair& own = security.own;
+    if (own.empty() && security.server_key.empty()) {
+        if (local) return "";
+        return "without keys only 127.0.0.1 and ipc are taken, since nothing is encrypted then; "
+               "make "
+               "keys with isthmus keys new";
+    }
+    if (!is_key(own.public_key) || !is_key(own.secret_key)) return "the own key is not a key pair";
+    if (!listens && !is_key(security.server_key)) return "the other side's public key is not given";
+    return "";
+}
+
+Error bind_error(const ListenAddress& at, const std::string& address, const zmq::error_t& e) {
+    if (e.num() != EADDRINUSE) return Error{fmt::format("listening on {}: {}", address, e.what())};
+    return Error{
+        fmt::format("listening on {}: address in use, by {}; stop it, or listen on another "
+                    "port",
+                    address, holder_of_port(at.port))};
+}
+
+/// What ZeroMQ says it listens on, as a peer on this machine would connect to it.
+std::string reachable(std::string endpoint) {
+    const std::string all = std::string(kTcp) + "0.0.0.0:";
+    if (endpoint.starts_with(all))
+        endpoint.replace(0, all.size(), std::string(kTcp) + "127.0.0.1:");
+    return endpoint;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Link>> Link::listen(Context& context, LinkKind kind,
+                                           const LinkOptions& options, const std::string& address) {
+    const auto at = parse_listen_address(address);
+    if (!at) return Error{"listening on " + at.error().message};
+    const std::string trouble = trouble_with_keys(options.security, at->local, true);
+    if (!trouble.empty()) return Error{fmt::format("listening on {}: {}", address, trouble)};
+    if (at->ipc) {
+        if (const Status free = check_ipc_path(at->path); !free)
+            return Error{"listening on " + free.error().message};
+    }
     try {
         auto impl = std::make_unique<Impl>();
         impl->socket = zmq::socket_t(context.impl_->zmq, socket_type(kind));
         impl->kind = kind;
         zmq::socket_t& s = impl->socket;
-        s.set(zmq::sockopt::linger, kLingerMilliseconds);
-        s.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(options.max_message_bytes));
-        s.set(zmq::sockopt::handshake_ivl, kHandshakeMilliseconds);
-        s.set(zmq::sockopt::reconnect_ivl, kReconnectMilliseconds);
-        s.set(zmq::sockopt::reconnect_ivl_max, kReconnectMaxMilliseconds);
-        s.set(zmq::sockopt::sndhwm, options.queue_messages);
-        s.set(zmq::sockopt::rcvhwm, options.queue_messages);
-        // A message to a peer that is gone is an answer (false), not silence.
-        if (kind == LinkKind::kServer) s.set(zmq::sockopt::router_mandatory, 1);
-        if (endpoint.empty()) {
-            s.bind(std::string(kLoopback) + "*");
-        } else {
-            s.connect(std::string(endpoint));
-        }
+        set_options(s, kind, options);
+        set_keys(s, options.security, true);
+        if (const Status watched = context.impl_->gate.watch(s); !watched) return watched.error();
+        s.bind(at->endpoint());
+        if (at->ipc && ::chmod(at->path.c_str(), 0600) != 0) throw zmq::error_t();
         std::unique_ptr<Link> link(new Link(std::move(impl)));
-        link->endpoint_ = link->impl_->socket.get(zmq::sockopt::last_endpoint);
+        link->endpoint_ = reachable(link->impl_->socket.get(zmq::sockopt::last_endpoint));
         return link;
     } catch (const zmq::error_t& e) {
-        return Error{fmt::format("{}: {}", endpoint.empty() ? "listening on 127.0.0.1" : endpoint,
-                                 e.what())};
+        return bind_error(*at, address, e);
     }
-}
-
-Result<std::unique_ptr<Link>> Link::listen(Context& context, LinkKind kind,
-                                           const LinkOptions& options) {
-    return open(context, kind, options, {});
 }
 
 Result<std::unique_ptr<Link>> Link::connect(Context& context, LinkKind kind,
                                             const std::string& endpoint,
                                             const LinkOptions& options) {
-    if (!std::string_view(endpoint).starts_with(kLoopback)) {
-        return Error{fmt::format("{}: only {}PORT is taken, since this build does not encrypt yet",
-                                 endpoint, kLoopback)};
+    const auto local = check_endpoint(endpoint);
+    if (!local) return local.error();
+    const std::string trouble = trouble_with_keys(options.security, *local, false);
+    if (!trouble.empty()) return Error{fmt::format("{}: {}", endpoint, trouble)};
+    try {
+        auto impl = std::make_unique<Impl>();
+        impl->socket = zmq::socket_t(context.impl_->zmq, socket_type(kind));
+        impl->kind = kind;
+        set_options(impl->socket, kind, options);
+        set_keys(impl->socket, options.security, false);
+        impl->socket.connect(endpoint);
+        std::unique_ptr<Link> link(new Link(std::move(impl)));
+        link->endpoint_ = endpoint;
+        return link;
+    } catch (const zmq::error_t& e) {
+        return Error{fmt::format("{}: {}", endpoint, e.what())};
     }
-    return open(context, kind, options, endpoint);
+}
+
+int Link::port() const {
+    if (endpoint_.starts_with(kIpc)) return 0;
+    return parse_host_port(std::string_view(endpoint_).substr(kTcp.size())).value().port;
 }
 
 bool Link::send(std::span<const std::byte> first, std::span<const std::byte> second,
@@ -150,6 +245,15 @@ bool Link::send(std::span<const std::byte> first, std::span<const std::byte> sec
     }
 }
 
+namespace {
+
+std::string property(const zmq::message_t& message, const char* name) {
+    const char* value = zmq_msg_gets(message.handle(), name);
+    return value ? value : "";
+}
+
+}  // namespace
+
 std::optional<Message> Link::receive() {
     impl_->assert_owner();
     try {
@@ -169,6 +273,8 @@ std::optional<Message> Link::receive() {
             foreign = true;
             CHECK(impl_->socket.recv(rest, zmq::recv_flags::dontwait));
         }
+        message.sender_name_ = property(part, "User-Id");
+        message.address_ = property(part, "Peer-Address");
         if (foreign) part.rebuild();
         message.impl_->zmq = std::move(part);
         return message;

@@ -35,10 +35,13 @@ class Context {
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
 
-    /// Replaces the list of keys that listening links with CURVE let in (ZAP, RFC 27). At first nobody is.
-    /// A connection that stands stays; its messages go on naming the peer, so that the reader can ignore it.
+    /// Replaces the list of keys that listening links with CURVE let in (ZAP, RFC 27). At first
+    /// nobody is. A connection that stands stays; its messages go on naming the peer, so that the
+    /// reader can ignore it. Who was refused goes on trying and gets in once its key is on the
+    /// list.
     void allow(Allowlist);
-    /// Refusals since the last call, each address and key once. At most 64 are kept.
+    /// Refusals since the last call; each address and key once until the list changes. At most 64
+    /// are kept.
     std::vector<Refusal> take_refusals();
 
   private:
@@ -73,7 +76,8 @@ enum class LinkKind {
 /// Which connection of a server a message came over. Tells connections apart, not identities.
 using PeerId = std::string;
 
-/// CURVE: both sides encrypt and prove who they are. Empty keys: neither, and then only loopback is taken.
+/// CURVE: both sides encrypt and prove who they are. Empty keys: neither, and then only loopback is
+/// taken.
 struct Security {
     KeyPair own;
     std::string server_key;  ///< connecting: the public key that the other side must have
@@ -111,20 +115,23 @@ class Message {
 /// THREAD  owned by the thread that uses it first; any other use aborts (CHECK).
 class Link {
   public:
-    /// Listens on "ADDRESS:PORT" (an IP address of this machine or an interface's name; port 0: the system
-    /// chooses) or "ipc://PATH". ERRORS  anything but loopback or ipc without keys; address in use (says which,
-    /// and who may hold it); the system's reason.
+    /// Listens on "ADDRESS:PORT" (an IPv4 address of this machine, an interface's name, or * for
+    /// all; port 0: the system chooses) or "ipc://PATH" (mode 0600). ERRORS  anything but loopback
+    /// or ipc without keys; address in use (says which, and who may hold it); the system's reason.
     static Result<std::unique_ptr<Link>> listen(Context&, LinkKind, const LinkOptions& = {},
                                                 const std::string& address = "127.0.0.1:0");
-    /// Connects in the background, again and again (backoff up to 1 s) until the other side is there. The endpoint
-    /// is "tcp://HOST:PORT" or "ipc://PATH"; a host that is not loopback needs keys. ERRORS  port 0, no
-    /// such form, no keys.
+    /// Connects in the background, again and again (backoff up to 1 s) until the other side is
+    /// there. The endpoint is "tcp://HOST:PORT" or "ipc://PATH"; a host that is not loopback needs
+    /// keys. ERRORS  port 0, no such form, no keys, keys without the other side's.
     static Result<std::unique_ptr<Link>> connect(Context&, LinkKind, const std::string& endpoint,
                                                  const LinkOptions& = {});
     ~Link();
 
-    /// What a peer on this machine connects to, "tcp://127.0.0.1:PORT"; the real port, never 0.
+    /// Listening: what a peer on this machine connects to; "tcp://127.0.0.1:PORT" if all addresses
+    /// are listened on; the real port, never 0. Connecting: as given.
     const std::string& endpoint() const { return endpoint_; }
+    /// Of the endpoint; 0 for ipc.
+    int port() const;
 
     /// Queues a message made of the parts; false if the queue is full or the peer is gone.
     /// `to` is for servers only. Never blocks.
@@ -137,8 +144,6 @@ class Link {
     friend void wait(std::span<const struct Interest>, const WakeUp*, std::chrono::milliseconds);
     struct Impl;
     explicit Link(std::unique_ptr<Impl>);
-    static Result<std::unique_ptr<Link>> open(Context&, LinkKind, const LinkOptions&,
-                                              std::string_view endpoint);
     std::unique_ptr<Impl> impl_;
     std::string endpoint_;
 };
