@@ -28,6 +28,9 @@
 namespace isthmus::outer {
 
 enum class Codec : std::uint8_t { kFp32, kBf16, kInt8 };
+constexpr Codec last_of(Codec) {
+    return Codec::kInt8;
+}
 std::string_view name(Codec);
 Result<Codec> codec_named(std::string_view);
 

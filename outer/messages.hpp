@@ -56,6 +56,9 @@ enum class Method : std::uint8_t {
     kAllGather,  ///< everyone gets every encoded input (two sites swap)
     kOwners,  ///< pieces are divided among owners, who sum, encode the mean once and send it to all
 };
+constexpr Method last_of(Method) {
+    return Method::kOwners;
+}
 
 struct Participant {
     PeerInfo peer;

@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
     g++ cmake ninja-build make pkg-config git
     libdnnl-dev libzmq3-dev cppzmq-dev libsodium-dev libboost1.81-dev
-    libtomlplusplus-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
+    libcereal-dev libtomlplusplus-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
     libxxhash-dev libzstd-dev zlib1g-dev
 )
 # What only the tests and their speed need.

@@ -26,7 +26,7 @@ MAY_INCLUDE = {
 VENDOR = re.compile(
     r"<((zmq|zmq_addon)\.h(pp)?|dnnl|oneapi/|toml\+\+/|nlohmann/|CLI/|spdlog/|cereal/|boost/|sodium|"
     r"zlib\.h|zstd|xxhash\.h|cuda|cublas|cudnn|nccl|omp\.h)")
-WRAPPERS = {"inner/cpu/onednn.hpp": "dnnl", "inner/cpu/parallel.hpp": "omp.h",
+WRAPPERS = {"base/record.hpp": "cereal/", "inner/cpu/onednn.hpp": "dnnl", "inner/cpu/parallel.hpp": "omp.h",
             "tests/inner/data/support/data_fixture.hpp": ("zlib.h", "zstd")}
 # Text that does not say anything about the code any more, or never should be there.
 FORBIDDEN = [
