@@ -111,8 +111,8 @@ Status Checks::durable(const JournalRecord& record) {
 Status Checks::on(const CommitRecord& commit) {
     if (!started_ || !(commit.from == newest_) || commit.to.lineage != newest_.lineage ||
         commit.to.round.value != newest_.round.value + 1) {
-        return Error{fmt::format("the commit of round {} forks the lineage",
-                                 commit.from.round.value)};
+        return Error{
+            fmt::format("the commit of round {} forks the lineage", commit.from.round.value)};
     }
     if (commit.meeting != meeting_) return Error{"a commit at a meeting that is not open"};
     MeanHash mean(commit.from.hash, commit.optimizer);
@@ -130,10 +130,10 @@ Status Checks::on(const CommitRecord& commit) {
                                      c.site.value, commit.from.round.value)};
         }
         if (!same_samples(cut->trained, c.trained) || !same_samples(cut->skipped, c.skipped)) {
-            return Error{fmt::format(
-                "site {} trained{} and skipped{} for its cut; the commit lists{} and{}",
-                c.site.value, text_of(cut->trained), text_of(cut->skipped), text_of(c.trained),
-                text_of(c.skipped))};
+            return Error{
+                fmt::format("site {} trained{} and skipped{} for its cut; the commit lists{} and{}",
+                            c.site.value, text_of(cut->trained), text_of(cut->skipped),
+                            text_of(c.trained), text_of(c.skipped))};
         }
         for (const auto* samples : {&c.trained, &c.skipped}) {
             if (const Status status = take_samples(c, *samples); !status) return status;
@@ -224,8 +224,8 @@ Status Checks::believed(const CoordinatorState& s) const {
             return Error{fmt::format("the leases of site {} are not those of the journal", i)};
         const auto& assignment = s.sites[i].assignment;
         if ((s.sites[i].standing == CoordinatorState::Standing::kMember) != assignment.has_value())
-            return Error{fmt::format("site {} is a member without work, or has work and is none",
-                                     i)};
+            return Error{
+                fmt::format("site {} is a member without work, or has work and is none", i)};
         if (assignment && assignment->meeting != s.meeting)
             return Error{fmt::format("site {} works for a meeting that is not open", i)};
     }

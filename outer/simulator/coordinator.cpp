@@ -42,7 +42,8 @@ void World::coordinator_hears(const Event& e, Message message) {
             post(What::kToCoordinator, e.who, e.life, std::move(message), kSecond);
         return;
     }
-    if (tracing()) note(kCoordinator, fmt::format("hears of {}: {}", sites_[e.who].name, describe(message)));
+    if (tracing())
+        note(kCoordinator, fmt::format("hears of {}: {}", sites_[e.who].name, describe(message)));
     std::uint32_t& connection = connection_[e.who];
     if (const auto* hello = std::get_if<Hello>(&message)) {
         const std::uint32_t before = connection;
@@ -99,7 +100,8 @@ void World::act(CoordinatorActions actions) {
     if (checks_.rounds() != rounds) {
         check("the coordinator", checks_.believed(*coordinator_state_));
         if (disk_.size() < kReplayed || checks_.rounds() % kReplayEvery == 0)
-            check("the journal", Checks::replays(disk_, *coordinator_state_, coordinator_.clock(now_)));
+            check("the journal",
+                  Checks::replays(disk_, *coordinator_state_, coordinator_.clock(now_)));
     }
     look_at_coordinator();
 }
@@ -117,7 +119,8 @@ bool World::append(Append& records) {
         ++head_.count;
         disk_.push_back(std::move(records.records[i]));
     }
-    if (fails && tracing()) note(kCoordinator, fmt::format("its disk fails after {} records", survive));
+    if (fails && tracing())
+        note(kCoordinator, fmt::format("its disk fails after {} records", survive));
     coordinator_state_->journal = head_;
     return !fails;
 }
@@ -127,7 +130,8 @@ void World::say(SayTo& said) {
     if (auto* commit = std::get_if<Commit>(&said.message)) commit->journal = head_;
     const std::uint32_t site = index_of(said.name);
     if (connection_[site] == 0) return;  // it did not come back yet
-    if (tracing()) note(kCoordinator, fmt::format("says to {}: {}", said.name, describe(said.message)));
+    if (tracing())
+        note(kCoordinator, fmt::format("says to {}: {}", said.name, describe(said.message)));
     send(What::kToSite, site, connection_[site], std::move(said.message));
 }
 

@@ -21,16 +21,16 @@ enum class What : std::uint8_t {
     kDisconnected,     ///< the coordinator is told that a connection broke
     kCoordinatorTick,  ///< its loop looks at the clock
     kSiteTick,
-    kTrained,      ///< the training thread lends its model: at a cut, or because it must
-    kExchanging,   ///< a look at an exchange under way
-    kFetching,     ///< a look at a transfer of state under way
-    kSnapshot,     ///< the training thread copies its inner state for a joiner
-    kFinished,     ///< the training thread wants to go
-    kStart,        ///< of a process
-    kWake,         ///< of a stopped process
-    kFault,        ///< one of the expected faults of a round
-    kHeal,         ///< of a partition
-    kOperator,     ///< takes back what it did
+    kTrained,     ///< the training thread lends its model: at a cut, or because it must
+    kExchanging,  ///< a look at an exchange under way
+    kFetching,    ///< a look at a transfer of state under way
+    kSnapshot,    ///< the training thread copies its inner state for a joiner
+    kFinished,    ///< the training thread wants to go
+    kStart,       ///< of a process
+    kWake,        ///< of a stopped process
+    kFault,       ///< one of the expected faults of a round
+    kHeal,        ///< of a partition
+    kOperator,    ///< takes back what it did
 };
 
 /// Plain, so that a heap of them is cheap to keep. What belongs to a process names its life, and

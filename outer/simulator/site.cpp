@@ -233,7 +233,7 @@ Cut World::cut_of(std::uint32_t who) {
     if (run_options_.full_digest_rounds > 0 &&
         site.model.round.value % run_options_.full_digest_rounds == 0)
         cut.full_digest = std::pair(site.model.round, site.model.hash);
-    site.not_finite = site.norm = 0;
+    site.not_finite = false;
     site.norm = 1 + draws_.uniform();
     if (dice_.chance(faults_.bad_numbers)) {
         site.not_finite = draws_.chance(0.7);

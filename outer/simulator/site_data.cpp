@@ -57,7 +57,8 @@ bool World::gives(std::uint32_t from, std::uint32_t to, const Participant& p,
 std::vector<InputReport> World::inspect(const Begin& b, SiteId self) const {
     std::vector<InputReport> reports;
     const Participant* me = find(b, self);
-    if (b.method == Method::kSolo || (b.method == Method::kOwners && me->share <= 0)) return reports;
+    if (b.method == Method::kSolo || (b.method == Method::kOwners && me->share <= 0))
+        return reports;
     for (const Participant& p : b.participants) {
         if (p.weight <= 0) continue;
         const LocalSite& site = sites_[index_of(p.peer.name)];
@@ -69,6 +70,24 @@ std::vector<InputReport> World::inspect(const Begin& b, SiteId self) const {
     return reports;
 }
 
+/// The mean of an owner that lacks an input does not come either.
+void World::add_owners_without_input(const Begin& b, const Participant& me,
+                                     std::vector<SiteId>& missing) const {
+    if (b.method != Method::kOwners || partitions_.empty()) return;
+    for (const Participant& owner : b.participants) {
+        if (&owner == &me || owner.share <= 0) continue;
+        const std::uint32_t to = index_of(owner.peer.name);
+        if (sites_[to].staged || std::count(missing.begin(), missing.end(), owner.peer.site) > 0)
+            continue;
+        const bool lacks =
+            std::any_of(b.participants.begin(), b.participants.end(), [&](const Participant& p) {
+                return &p != &owner && p.weight > 0 &&
+                       !gives(index_of(p.peer.name), to, p, b.attempt);
+            });
+        if (lacks) missing.push_back(owner.peer.site);
+    }
+}
+
 void World::look_at_exchange(const Event& e) {
     LocalSite& site = sites_[e.who];
     const Begin& b = *site.begin;
@@ -77,8 +96,10 @@ void World::look_at_exchange(const Event& e) {
     ExchangeFailed failed{.attempt = b.attempt, .missing = {}, .inputs = {}};
     for (const Participant& p : b.participants) {
         if (&p == me || !needs(b, *me, p)) continue;
-        if (!gives(index_of(p.peer.name), e.who, p, b.attempt)) failed.missing.push_back(p.peer.site);
+        if (!gives(index_of(p.peer.name), e.who, p, b.attempt))
+            failed.missing.push_back(p.peer.site);
     }
+    add_owners_without_input(b, *me, failed.missing);
     if (failed.missing.empty()) {
         ++site.moved;
         std::vector<InputReport> inputs = inspect(b, site.state.self);
@@ -89,8 +110,8 @@ void World::look_at_exchange(const Event& e) {
             return site_step(e.who, std::move(failed));
         }
         // A mean that nobody owns in good order does not come.
-        const bool owned = std::all_of(
-            b.participants.begin(), b.participants.end(), [&](const Participant& p) {
+        const bool owned =
+            std::all_of(b.participants.begin(), b.participants.end(), [&](const Participant& p) {
                 return b.method != Method::kOwners || p.weight <= 0 ||
                        !sites_[index_of(p.peer.name)].not_finite;
             });

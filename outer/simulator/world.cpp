@@ -130,7 +130,7 @@ void World::dispatch(const Event& e) {
         case What::kFault:
             return fault(e);
         case What::kHeal:
-            return heal(e.token);
+            return heal();
         case What::kOperator:
             return operator_again(e);
         case What::kStart:
@@ -217,7 +217,8 @@ void World::kill(std::uint32_t who) {
 void World::stop_process(std::uint32_t who, Ns for_ns) {
     Process& p = process(who);
     if (!p.up || p.stopped) return;
-    if (tracing()) note(who, fmt::format("stands still for {:.1f} s", static_cast<double>(for_ns) / 1e9));
+    if (tracing())
+        note(who, fmt::format("stands still for {:.1f} s", static_cast<double>(for_ns) / 1e9));
     p.stopped = true;
     p.stopped_at = now_;
     at(now_ + for_ns, What::kWake, who, ++p.wake);
@@ -232,8 +233,7 @@ void World::wake(const Event& e) {
     std::vector<Event> missed = std::exchange(p.missed, {});
     bool ticked = false;
     for (Event& event : missed) {
-        const bool message =
-            event.what == What::kToCoordinator || event.what == What::kToSite;
+        const bool message = event.what == What::kToCoordinator || event.what == What::kToSite;
         const bool tick = event.what == What::kCoordinatorTick || event.what == What::kSiteTick;
         if (tick && std::exchange(ticked, true)) continue;
         if (event.what == What::kTrained) {
@@ -257,8 +257,9 @@ bool World::reach(std::uint32_t a, std::uint32_t b) const {
 void World::send(What what, std::uint32_t site, std::uint32_t life, Message&& message) {
     Ns in = draws_.between(kFastest, kSlowest);
     for (const Partition& p : partitions_) {
-        const bool cut = p.until > now_ && ((p.a == site && (p.b == kCoordinator || p.b == kEveryone)) ||
-                                            (p.a == kCoordinator && p.b == kEveryone));
+        const bool cut =
+            p.until > now_ && ((p.a == site && (p.b == kCoordinator || p.b == kEveryone)) ||
+                               (p.a == kCoordinator && p.b == kEveryone));
         if (!cut) continue;
         if (!p.holds_back) {
             ++result_.messages_lost;

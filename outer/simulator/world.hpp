@@ -40,8 +40,8 @@ struct Process {
     Ns offset = 0;
     std::optional<JudgeGate> gate;
     TimePoint clock(Ns at) const {
-        return TimePoint(std::chrono::nanoseconds(
-            offset + static_cast<Ns>(static_cast<double>(at) * rate)));
+        return TimePoint(
+            std::chrono::nanoseconds(offset + static_cast<Ns>(static_cast<double>(at) * rate)));
     }
 };
 
@@ -160,6 +160,8 @@ class World {
     void look_at_exchange(const Event&);
     bool needs(const Begin&, const Participant& me, const Participant& other) const;
     bool gives(std::uint32_t from, std::uint32_t to, const Participant&, const Attempt&) const;
+    void add_owners_without_input(const Begin&, const Participant& me,
+                                  std::vector<SiteId>& missing) const;
     std::vector<InputReport> inspect(const Begin&, SiteId self) const;
     void look_at_fetch(const Event&);
     std::optional<Fetched> copy_from_donors(std::uint32_t);
@@ -175,7 +177,7 @@ class World {
     void crash_the_coordinator();
     void stop_something();
     void part();
-    void heal(std::uint32_t slot);
+    void heal();
     void operate();
     void operator_again(const Event&);
     void end_faults();
@@ -188,6 +190,7 @@ class World {
     void note(std::uint32_t who, const std::string& line);
     std::string name_of_process(std::uint32_t who) const;
     static std::string describe(const Message&);
+    static std::string describe(const JournalRecord&);
     std::string stand() const;
 
     struct Partition {
@@ -224,7 +227,6 @@ class World {
     std::uint64_t last_meeting_ = 0;
     Ns progress_at_ = 0, round_ns_ = kSecond;
     bool quiet_ = false;  ///< faults have ended
-    bool pausing_ = false;
 };
 
 /// The coordinator's number among processes; sites have theirs.
