@@ -223,7 +223,8 @@ Status Checks::believed(const CoordinatorState& s) const {
         if (s.ledger.leases_of(SiteId(i)) != ledger_.leases_of(SiteId(i)))
             return Error{fmt::format("the leases of site {} are not those of the journal", i)};
         const auto& assignment = s.sites[i].assignment;
-        if ((s.sites[i].standing == CoordinatorState::Standing::kMember) != assignment.has_value())
+        const bool member = s.sites[i].standing == CoordinatorState::Standing::kMember;
+        if (!ended_ && member != assignment.has_value())
             return Error{
                 fmt::format("site {} is a member without work, or has work and is none", i)};
         if (assignment && assignment->meeting != s.meeting)
@@ -240,6 +241,8 @@ Status Checks::replays(const std::vector<JournalRecord>& records, const Coordina
     if (again.started != live.started || (live.started && !(again.newest == live.newest)) ||
         again.meeting != live.meeting)
         return Error{"the journal replays to another newest state or meeting"};
+    // Nobody has work after the last meeting.
+    if (live.meeting.value >= live.options.meetings.size()) return Done{};
     if (again.sites.size() != live.sites.size())
         return Error{"the journal replays to another number of sites"};
     for (std::size_t i = 0; i < again.sites.size(); ++i) {
