@@ -79,7 +79,9 @@ void World::act(CoordinatorActions actions) {
     for (std::size_t i = 0; i < actions.size() && !over_; ++i) {
         if (i == dies_after) break;
         if (auto* append_records = std::get_if<Append>(&actions[i])) {
-            if (!append(*append_records)) dies_after = i;
+            if (append(*append_records)) continue;
+            dies_after = i;
+            break;
         } else if (auto* said = std::get_if<SayTo>(&actions[i])) {
             say(*said);
         } else if (const auto* line = std::get_if<Report>(&actions[i])) {

@@ -9,7 +9,7 @@ namespace isthmus::outer::simulator {
 
 namespace {
 
-constexpr std::int64_t kTokensPerSample = 8;
+constexpr std::uint64_t kTokensPerSample = 8;
 /// Probability that a step's gradients are not finite, where inputs may be bad too.
 constexpr double kSkipped = 0.02;
 
@@ -178,11 +178,12 @@ void World::train_steps(std::uint32_t who, std::int64_t steps) {
     for (std::int64_t i = 0; i < steps; ++i) {
         site.cursor.next(batch);
         const bool skipped = faults_.bad_numbers > 0 && draws_.chance(kSkipped);
-        if (skipped) site.cursor.mark_skipped(batch.size());
-        for (const SampleNumber sample : batch) {
-            site.mixed_in ^= mix64(sample.value * 2 + (skipped ? 1 : 0));
-            ++site.num_mixed_in;
+        if (skipped) {
+            site.cursor.mark_skipped(batch.size());
+            continue;
         }
+        for (const SampleNumber sample : batch) site.mixed_in ^= mix64(sample.value);
+        site.num_mixed_in += batch.size();
     }
     site.steps_made = steps;
     site.moments = true;
@@ -219,14 +220,11 @@ Cut World::cut_of(std::uint32_t who) {
     cut.trained = site.cursor.trained();
     cut.skipped = site.cursor.skipped();
     std::uint64_t mixed = 0, count = 0;
-    for (const auto* ranges : {&cut.trained, &cut.skipped}) {
-        for (const SampleRange& r : *ranges) {
-            for (std::uint64_t n = r.first; n < r.end(); ++n)
-                mixed ^= mix64(n * 2 + (ranges == &cut.skipped ? 1 : 0));
-            count += r.count;
-            if (ranges == &cut.trained) cut.tokens += r.count * kTokensPerSample;
-        }
+    for (const SampleRange& r : cut.trained) {
+        for (std::uint64_t n = r.first; n < r.end(); ++n) mixed ^= mix64(n);
+        count += r.count;
     }
+    cut.tokens = count * kTokensPerSample;
     if (mixed != site.mixed_in || count != site.num_mixed_in)
         break_promise("site " + site.name, "its cut lists other samples than its parameters saw");
     cut.figures.steps_per_s = 1.0 / seconds(site.step_time);
