@@ -20,8 +20,10 @@ struct ResultInfo {
     Method method = Method::kAllGather;
     Codec codec = Codec::kFp32;  ///< of the parts; kSolo: fp32
     OuterOptimizer optimizer;
-    std::vector<SiteId> sites;   ///< of the parts, ascending; kOwners: one part, the mean
-    std::vector<float> weights;  ///< of the parts
+    /// Whose input is in the mean (weight > 0), ascending. One part each; kOwners: one part, their
+    /// mean.
+    std::vector<SiteId> sites;
+    std::vector<float> weights;  ///< of the sites
     template <class A>
     void serialize(A& a) {
         a(from, to, attempt, method, codec, optimizer, sites, weights);
@@ -29,7 +31,8 @@ struct ResultInfo {
 };
 
 /// kSolo: one part, the fp32 local parameters themselves. kAllGather: one part a contributor of
-/// weight > 0, its encoded pseudo-gradient. kOwners: one part, the encoded mean.
+/// weight > 0, its encoded pseudo-gradient. kOwners: one part, the encoded mean. The layout must
+/// outlive it.
 class RoundResult {
   public:
     RoundResult(const FragmentLayout&, ResultInfo);
