@@ -8,6 +8,7 @@
 
 #include "base/config.hpp"
 #include "base/error.hpp"
+#include "launch/run_folder.hpp"
 
 namespace isthmus::launch {
 

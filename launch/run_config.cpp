@@ -50,11 +50,7 @@ void check_train(const inner::TrainConfig& train, const inner::ModelConfig& mode
 }
 
 void check_outer(const outer::OuterConfig& outer, const inner::TrainConfig& train) {
-    refuse_if(outer.sites.size() == 1,
-              "outer.sites names one site, \"{}\": name two or more, or none for a run on this "
-              "machine alone",
-              outer.sites.empty() ? "" : outer.sites.front());
-    if (outer.sites.empty()) return;
+    if (outer.num_sites() < 2) return;
     refuse_if(outer.sync_schedule.empty() && outer.sync_every_steps > train.steps,
               "outer.sync_every_steps = {} is more than train.steps = {}: the sites would meet "
               "only at the end; lower it",

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launch/progress.hpp"
+#include "launch/run_folder.hpp"
 
 namespace isthmus::launch {
 

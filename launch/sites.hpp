@@ -27,8 +27,7 @@ struct SiteRun {
     std::function<bool()> stop;  ///< Ctrl-C or SIGTERM came
 };
 
-/// In a site's folder, once it has ended its part: with what.
-inline constexpr const char* kEndName = "end.json";
+/// end.json in a site's folder, once it has ended its part: with what.
 struct SiteEnd {
     std::string state;       ///< name of the outer state, hex
     std::string parameters;  ///< digest of the parameters themselves, hex
