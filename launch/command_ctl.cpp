@@ -21,8 +21,7 @@ void run(CommandContext& context, const Options& options) {
     const std::string words = options.what + (options.site.empty() ? "" : " " + options.site);
     if (const auto operate = parse_operation(words); !operate)
         throw fatal(ExitCode::kUsage, "ctl: {}", operate.error().message);
-    const auto answer =
-        ask_coordinator(run_folder_of(context, options.run), words, kAnswerWithin);
+    const auto answer = ask_coordinator(run_folder_of(context, options.run), words, kAnswerWithin);
     if (!answer) throw fatal(ExitCode::kPeerLost, "{}", answer.error().message);
     fmt::print("{}\n", *answer);
 }

@@ -77,7 +77,8 @@ void add_status_command(CLI::App& app, CommandContext& context) {
     command->add_flag("--json", options->json, "for scripts");
     command->add_flag("--watch", options->watch, "again every second, until the run ends");
     command->footer(
-        "sent and received: payload of a site's data connections in its last round, beside what was\n"
+        "sent and received: payload of a site's data connections in its last round, beside what "
+        "was\n"
         "predicted for a round with all sites. used: training time over the whole time.");
     command->callback([options, &context] { run(context, *options); });
 }

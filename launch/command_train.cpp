@@ -48,7 +48,8 @@ void add_train_command(CLI::App& app, CommandContext& context) {
         ->capture_default_str();
     command->footer(
         "Writes config.toml, doctor.json, data.json, steps.jsonl, evals.jsonl and, at the end or\n"
-        "after Ctrl-C, model/: a Hugging Face folder. If outer.sites names several, each has its own\n"
+        "after Ctrl-C, model/: a Hugging Face folder. If outer.sites names several, each has its "
+        "own\n"
         "records in site-NAME/, and `isthmus status` and `ctl` work on the folder.\n"
         "Every key of FILE.toml: isthmus config --defaults");
     command->callback([options, &context] { run(context, *options); });

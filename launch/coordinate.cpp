@@ -149,8 +149,8 @@ void run_coordinator(const CoordinatorRun& run, FileSystem& files, Log& log) {
     desk = std::move(*opened);
     desk->know(config.outer.sites);
     write_coordinator_address(files, folder, driver->endpoint());
-    const std::string warning =
-        outer::optimizer_warning(options.coordinator.optimizer, options.coordinator.meetings.size());
+    const std::string warning = outer::optimizer_warning(options.coordinator.optimizer,
+                                                         options.coordinator.meetings.size());
     if (!warning.empty()) log.warn("{}", warning);
     log.info("waiting for {} sites at {}{}", config.outer.sites.size(), driver->endpoint(),
              options.keys.empty() ? ", without keys: this machine only" : "");

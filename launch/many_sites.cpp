@@ -95,9 +95,9 @@ void train_many_sites(CommandContext& context, const RunConfig& config, int rest
         .coordinator_arguments = {"coordinator", file},
         .site_arguments =
             [&](const std::string& site, std::int64_t threads) {
-                return std::vector<std::string>{
-                    "site", file,    "--name",
-                    site,   "--set", fmt::format("train.threads={}", threads)};
+                return std::vector<std::string>{"site",   file,
+                                                "--name", site,
+                                                "--set",  fmt::format("train.threads={}", threads)};
             },
         .stop = context.stop};
     supervise_run(run, context.log);

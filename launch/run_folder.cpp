@@ -23,9 +23,8 @@ void clear_records(FileSystem& files, const Path& folder) {
         if (entries)
             for (const Path& file : *entries) remove_file(files, file);
     }
-    for (const char* name :
-         {kStepsName, kEvalsName, kDataName, kDoctorName, kRoundsName, kEndName, kStatusName,
-          kAddressName, kControlSocketName, kJournalName})
+    for (const char* name : {kStepsName, kEvalsName, kDataName, kDoctorName, kRoundsName, kEndName,
+                             kStatusName, kAddressName, kControlSocketName, kJournalName})
         remove_file(files, folder / name);
 }
 

@@ -70,10 +70,11 @@ class Supervisor {
 
     void add(const std::string& name, std::vector<std::string> arguments, std::int64_t threads,
              std::size_t width) {
-        children_.push_back(std::make_unique<Child>(Child{.name = name,
-                                                          .label = fmt::format("{:<{}}", name, width),
-                                                          .arguments = std::move(arguments),
-                                                          .threads = threads}));
+        children_.push_back(
+            std::make_unique<Child>(Child{.name = name,
+                                          .label = fmt::format("{:<{}}", name, width),
+                                          .arguments = std::move(arguments),
+                                          .threads = threads}));
     }
 
     void start(Child& child) {
@@ -133,9 +134,7 @@ class Supervisor {
         return !error && bytes > 0;
     }
     bool run_is_over() const {
-        return find([](const Child& c) {
-            return c.is_coordinator() && c.ended && c.ended->ok();
-        });
+        return find([](const Child& c) { return c.is_coordinator() && c.ended && c.ended->ok(); });
     }
 
     void look() {
