@@ -39,7 +39,8 @@ class OuterState {
 
     /// Applies a committed result piece by piece: residual (if this site contributed: what its own
     /// encoding left out), outer step, and the model's parameters, which become the new anchor.
-    /// REQUIRES  result.info().from is name().
+    /// REQUIRES  result.info().from is name(); if this site contributed, the model still holds what
+    /// was encoded.
     void apply(const RoundResult&, SiteId self, ModelPort&);
     /// Local parameters back to the anchor: the cut is void.
     void reset_model(ModelPort&) const;
@@ -49,6 +50,11 @@ class OuterState {
                  ModelPort&);
 
   private:
+    /// anchor - local (+ residual) of a run of elements.
+    void input(const Piece& run, ModelPort&, std::span<float> out) const;
+    std::uint64_t key(SiteId self) const;
+    void update_residual(const Piece&, SiteId self, ModelPort&, std::span<const std::byte> sent);
+
     const FragmentLayout& layout_;
     Options options_;
     StateName name_;

@@ -5,11 +5,16 @@
 #include "base/check.hpp"
 
 namespace isthmus::outer {
-
 namespace {
 
-/// Behind the others; a range that goes on where the last one ends becomes part of it.
-void push(std::vector<SampleRange>& ranges, SampleRange range) {
+std::uint64_t total(const std::vector<SampleRange>& ranges) {
+    std::uint64_t count = 0;
+    for (const SampleRange& range : ranges) count += range.count;
+    return count;
+}
+
+/// Behind the last range, or as its continuation.
+void append(std::vector<SampleRange>& ranges, const SampleRange& range) {
     if (range.count == 0) return;
     if (!ranges.empty() && ranges.back().end() == range.first) {
         ranges.back().count += range.count;
@@ -20,46 +25,49 @@ void push(std::vector<SampleRange>& ranges, SampleRange range) {
 
 }  // namespace
 
-void SampleCursor::grant(const std::vector<SampleRange>& samples) {
-    for (const SampleRange& range : samples) push(leases_, range);
+void SampleCursor::grant(const std::vector<SampleRange>& ranges) {
+    for (const SampleRange& range : ranges) append(leases_, range);
 }
 
 void SampleCursor::next(std::span<SampleNumber> out) {
-    CHECK(out.size() <= left(), "{} samples are asked for, {} are leased", out.size(), left());
-    for (SampleNumber& sample : out) {
-        SampleRange& first = leases_.front();
-        sample = SampleNumber(first.first);
-        push(trained_, {first.first, 1});
-        ++first.first;
-        if (--first.count == 0) leases_.erase(leases_.begin());
+    CHECK(out.size() <= left(), "{} samples wanted, {} are leased", out.size(), left());
+    std::size_t used_up = 0;
+    for (std::size_t i = 0; i < out.size();) {
+        SampleRange& lease = leases_[used_up];
+        const std::uint64_t count = std::min<std::uint64_t>(lease.count, out.size() - i);
+        append(trained_, {lease.first, count});
+        for (std::uint64_t k = 0; k < count; ++k) out[i++] = SampleNumber(lease.first + k);
+        lease.first += count;
+        lease.count -= count;
+        if (lease.count == 0) ++used_up;
     }
+    leases_.erase(leases_.begin(), leases_.begin() + static_cast<std::ptrdiff_t>(used_up));
 }
 
 std::uint64_t SampleCursor::left() const {
-    std::uint64_t count = 0;
-    for (const SampleRange& range : leases_) count += range.count;
-    return count;
+    return total(leases_);
 }
 
 std::vector<SampleRange> SampleCursor::trained() const {
     return trained_;
 }
+
 std::vector<SampleRange> SampleCursor::skipped() const {
     return skipped_;
 }
 
 void SampleCursor::mark_skipped(std::uint64_t count) {
-    std::vector<SampleRange> last;
+    CHECK(count <= total(trained_), "{} samples skipped, {} taken", count, total(trained_));
+    std::vector<SampleRange> last;  // from the last to the first
     while (count > 0) {
-        CHECK(!trained_.empty(), "more samples are skipped than were taken");
         SampleRange& range = trained_.back();
-        const std::uint64_t taken = std::min(count, range.count);
-        range.count -= taken;
-        last.push_back({range.first + range.count, taken});
+        const std::uint64_t cut = std::min(count, range.count);
+        range.count -= cut;
+        last.push_back({range.end(), cut});
         if (range.count == 0) trained_.pop_back();
-        count -= taken;
+        count -= cut;
     }
-    for (auto it = last.rbegin(); it != last.rend(); ++it) push(skipped_, *it);
+    for (auto range = last.rbegin(); range != last.rend(); ++range) append(skipped_, *range);
 }
 
 void SampleCursor::taken_over() {

@@ -1,2 +1,0 @@
-#define ISTHMUS_KERNELS_NAME avx2
-#include "outer/kernels_impl.hpp"

@@ -1,2 +1,0 @@
-#define ISTHMUS_KERNELS_NAME baseline
-#include "outer/kernels_impl.hpp"
