@@ -9,6 +9,7 @@
 #include "launch/operator_desk.hpp"
 #include "launch/random_number.hpp"
 #include "launch/round_records.hpp"
+#include "launch/run_folder.hpp"
 #include "launch/run_keys.hpp"
 #include "launch/run_status.hpp"
 #include "launch/shared_config.hpp"
@@ -148,14 +149,19 @@ void run_coordinator(const CoordinatorRun& run, FileSystem& files, Log& log) {
     desk = std::move(*opened);
     desk->know(config.outer.sites);
     write_coordinator_address(files, folder, driver->endpoint());
-    const std::string warning =
-        outer::optimizer_warning(options.coordinator.optimizer, options.coordinator.meetings.size());
+    const std::string warning = outer::optimizer_warning(options.coordinator.optimizer,
+                                                         options.coordinator.meetings.size());
     if (!warning.empty()) log.warn("{}", warning);
     log.info("waiting for {} sites at {}{}", config.outer.sites.size(), driver->endpoint(),
              options.keys.empty() ? ", without keys: this machine only" : "");
     const Status ended = driver->run(run.stop);
     if (!ended && run.stop && run.stop()) throw fatal(ExitCode::kInterrupted, "interrupted");
-    if (!ended) throw fatal(ExitCode::kPeerLost, "the run ended: {}", ended.error().message);
+    if (!ended) {
+        // The driver's own word for a disk that refuses: the run is not over, only paused.
+        const bool paused = ended.error().message.starts_with("the journal cannot be written");
+        throw fatal(paused ? ExitCode::kResources : ExitCode::kPeerLost, "the run {}: {}",
+                    paused ? "pauses" : "ended", ended.error().message);
+    }
     // Whoever comes later must not find the address of nobody.
     if (const Status removed = files.remove(folder / kAddressName); !removed)
         log.warn("{}", removed.error().message);

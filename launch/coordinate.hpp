@@ -18,8 +18,6 @@
 
 namespace isthmus::launch {
 
-inline constexpr const char* kJournalName = "journal";
-
 struct CoordinatorRun {
     RunConfig config;            ///< its folder exists
     std::string listen;          ///< "ADDRESS:PORT"; "": as configured

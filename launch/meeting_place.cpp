@@ -22,8 +22,7 @@ void write_coordinator_address(FileSystem& files, const Path& run_folder,
 std::string listen_where_it_was(const std::string& configured, const std::string& old_endpoint) {
     const auto address = net::parse_host_port(configured);
     if (!address || address->port != 0 || !old_endpoint.starts_with(net::kTcp)) return configured;
-    const auto old =
-        net::parse_host_port(std::string_view(old_endpoint).substr(net::kTcp.size()));
+    const auto old = net::parse_host_port(std::string_view(old_endpoint).substr(net::kTcp.size()));
     if (!old) return configured;
     return fmt::format("{}:{}", address->host, old->port);
 }

@@ -8,8 +8,6 @@
 
 namespace isthmus::launch {
 
-inline constexpr const char* kAddressName = "coordinator.address";
-
 /// "" if no coordinator has written one, or it is no endpoint.
 std::string read_coordinator_address(FileSystem&, const Path& run_folder);
 /// ERRORS  throws Fatal(kResources).

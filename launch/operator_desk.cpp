@@ -8,6 +8,7 @@
 
 #include "base/config.hpp"
 #include "base/error.hpp"
+#include "launch/run_folder.hpp"
 
 namespace isthmus::launch {
 
@@ -91,8 +92,7 @@ Result<std::unique_ptr<OperatorDesk>> OperatorDesk::open(net::Context& context,
     auto link = net::Link::listen(context, net::LinkKind::kServer,
                                   {.max_message_bytes = kMaxWordsBytes}, socket_endpoint(*folder));
     if (!link) return link.error();
-    return std::unique_ptr<OperatorDesk>(
-        new OperatorDesk(std::move(*folder), std::move(*link)));
+    return std::unique_ptr<OperatorDesk>(new OperatorDesk(std::move(*folder), std::move(*link)));
 }
 
 std::vector<outer::CoordinatorDriver::Options::Operation> OperatorDesk::take() {
@@ -134,9 +134,8 @@ Result<std::string> ask_coordinator(const Path& run_folder, const std::string& w
     if (!std::filesystem::exists(run_folder / kControlSocketName, error))
         return nobody(fmt::format("there is no {}", kControlSocketName));
     net::Context context;
-    auto link =
-        net::Link::connect(context, net::LinkKind::kClient, socket_endpoint(*folder),
-                           {.max_message_bytes = kMaxWordsBytes});
+    auto link = net::Link::connect(context, net::LinkKind::kClient, socket_endpoint(*folder),
+                                   {.max_message_bytes = kMaxWordsBytes});
     if (!link) return link.error();
     const auto end = std::chrono::steady_clock::now() + limit;
     if (!(*link)->send(bytes_of(words))) return nobody("nothing can be sent to it");
@@ -147,8 +146,8 @@ Result<std::string> ask_coordinator(const Path& run_folder, const std::string& w
             if (answer.starts_with(kRefused)) return Error{answer.substr(kRefused.size())};
             return Error{"the coordinator's answer makes no sense: is it of this version?"};
         }
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-            end - std::chrono::steady_clock::now());
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
         if (left.count() <= 0) return nobody(fmt::format("waited {} ms", limit.count()));
         const net::Interest interest{.link = link->get()};
         net::wait(std::span(&interest, 1), nullptr, left);

@@ -16,8 +16,6 @@
 
 namespace isthmus::launch {
 
-inline constexpr const char* kControlSocketName = "ctl.sock";
-
 /// "pause", "resume", "drain SITE", "drop SITE".
 /// ERRORS  no such word, a site where none belongs or none where one does.
 Result<outer::Operate> parse_operation(const std::string& words);

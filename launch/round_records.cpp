@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "launch/run_folder.hpp"
 #include "launch/run_status.hpp"
 
 namespace isthmus::launch {

@@ -29,8 +29,6 @@
 
 namespace isthmus::launch {
 
-inline constexpr const char* kRoundsName = "rounds.jsonl";
-
 struct SiteRound {
     outer::SiteDriver::RoundFigures figures;
     std::int64_t step = 0;

@@ -17,9 +17,10 @@ net::KeyPair read_keys(const Path& file) {
 net::KeyPair coordinator_keys(const net::NetConfig& net) {
     if (net.keys.empty()) {
         if (net.coordinator_key.empty()) return {};
-        throw fatal(ExitCode::kUsage,
-                    "net.coordinator_key is set, so sites expect a coordinator with keys, but net.keys "
-                    "does not say where coordinator.key is");
+        throw fatal(
+            ExitCode::kUsage,
+            "net.coordinator_key is set, so sites expect a coordinator with keys, but net.keys "
+            "does not say where coordinator.key is");
     }
     const Path file = Path(net.keys) / "coordinator.key";
     net::KeyPair keys = read_keys(file);

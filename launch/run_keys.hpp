@@ -17,8 +17,8 @@ namespace isthmus::launch {
 inline constexpr const char* kAuthorizedKeysName = "authorized_keys";
 
 /// Empty if the run has no keys (then only loopback is listened on and connected to).
-/// ERRORS  throws Fatal(kUsage): key files that are missing or readable by others, a coordinator.key
-/// that is not the one that net.coordinator_key pins, keys for one side only.
+/// ERRORS  throws Fatal(kUsage): key files that are missing or readable by others, a
+/// coordinator.key that is not the one that net.coordinator_key pins, keys for one side only.
 net::KeyPair coordinator_keys(const net::NetConfig&);
 /// `file`: instead of net.keys/NAME.key; may be empty.
 net::KeyPair site_keys(const net::NetConfig&, const std::string& name, const std::string& file);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launch/progress.hpp"
+#include "launch/run_folder.hpp"
 
 namespace isthmus::launch {
 
@@ -151,8 +152,8 @@ std::string staleness(const Json& status, double unix_s) {
     const bool here = status.at("machine") == machine_name();
     const bool gone = here && ::kill(pid, 0) != 0 && errno == ESRCH;
     if (gone) {
-        return fmt::format("the coordinator (process {}) is gone; this is what it knew {:.0f} s ago",
-                           pid, age);
+        return fmt::format(
+            "the coordinator (process {}) is gone; this is what it knew {:.0f} s ago", pid, age);
     }
     if (age > kStaleAfterSeconds) {
         return fmt::format("the coordinator (process {}{}) has written nothing for {:.0f} s", pid,
@@ -165,10 +166,10 @@ std::string status_table(const Json& status, double unix_s) {
     std::string text = fmt::format(
         "{}: {}{}, round {}, meeting {} of {} at step {} of {}, loss {:.4f}\n",
         status.at("run").get<std::string>(), status.at("phase").get<std::string>(),
-        status.at("paused").get<bool>() ? " (paused)" : "",
-        status.at("round").get<std::uint64_t>(), status.at("meeting").get<std::uint64_t>(),
-        status.at("meetings").get<std::uint64_t>(), status.at("step").get<std::int64_t>(),
-        status.at("steps").get<std::int64_t>(), status.at("loss").get<double>());
+        status.at("paused").get<bool>() ? " (paused)" : "", status.at("round").get<std::uint64_t>(),
+        status.at("meeting").get<std::uint64_t>(), status.at("meetings").get<std::uint64_t>(),
+        status.at("step").get<std::int64_t>(), status.at("steps").get<std::int64_t>(),
+        status.at("loss").get<double>());
     const std::string because = status.at("ended_because").get<std::string>();
     if (!because.empty()) text += fmt::format("ended: {}\n", because);
     const std::string stale = staleness(status, unix_s);
@@ -179,12 +180,13 @@ std::string status_table(const Json& status, double unix_s) {
     const double age = std::max(0.0, unix_s - status.at("unix_s").get<double>());
     for (const Json& site : status.at("sites")) text += site_row(site, age);
     const Json& predicted = status.at("predicted");
-    text += fmt::format("{:<16} {:<18} {:>6} {:>8} {:>10} {:>8} {:>10} {:>11} {:>11}\n", "predicted",
-                        predicted.at("seconds").is_null()
-                            ? ""
-                            : fmt::format("{:.2f} s a round", predicted.at("seconds").get<double>()),
-                        "", "", "", "", "", megabytes(predicted.at("bytes_sent")),
-                        megabytes(predicted.at("bytes_received")));
+    text +=
+        fmt::format("{:<16} {:<18} {:>6} {:>8} {:>10} {:>8} {:>10} {:>11} {:>11}\n", "predicted",
+                    predicted.at("seconds").is_null()
+                        ? ""
+                        : fmt::format("{:.2f} s a round", predicted.at("seconds").get<double>()),
+                    "", "", "", "", "", megabytes(predicted.at("bytes_sent")),
+                    megabytes(predicted.at("bytes_received")));
     return text;
 }
 

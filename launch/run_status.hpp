@@ -26,8 +26,6 @@
 
 namespace isthmus::launch {
 
-inline constexpr const char* kStatusName = "status.json";
-
 nlohmann::ordered_json status_json(const RunConfig&, const RoundPrediction&,
                                    const outer::CoordinatorState&, outer::TimePoint now);
 

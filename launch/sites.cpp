@@ -202,13 +202,14 @@ struct SiteMeeting::Impl {
         train_s += seconds;
         const auto before = Clock::now();
         const std::int64_t step = trainer.steps_done();
-        const LoopNext next = obey(
-            driver->after_step({.loss = report.loss,
-                                .seconds = seconds,
-                                .tokens = static_cast<std::uint64_t>(report.tokens),
-                                .samples = static_cast<std::uint64_t>(run.config.samples_per_step()),
-                                .skipped = report.skipped}),
-            trainer);
+        const LoopNext next =
+            obey(driver->after_step(
+                     {.loss = report.loss,
+                      .seconds = seconds,
+                      .tokens = static_cast<std::uint64_t>(report.tokens),
+                      .samples = static_cast<std::uint64_t>(run.config.samples_per_step()),
+                      .skipped = report.skipped}),
+                 trainer);
         lost_s += seconds_since(before);
         record_rounds(step);
         return next;
@@ -259,18 +260,15 @@ SiteMeeting::SiteMeeting(SiteRun run, FileSystem& files, Log& log) {
 
 SiteMeeting::~SiteMeeting() {
     if (!impl_->driver) return;
-    impl_->driver->quit(impl_->stopped() ? "interrupted"
-                                         : "it failed; its own last line says why");
+    impl_->driver->quit(impl_->stopped() ? "interrupted" : "it failed; its own last line says why");
 }
 
 TrainingHooks SiteMeeting::hooks() {
     Impl& impl = *impl_;
     return {.next_samples = [&](std::span<SampleNumber> out) { impl.driver->next_samples(out); },
             .begin = [&](inner::Trainer& trainer) { return impl.begin(trainer); },
-            .after_step =
-                [&](inner::Trainer& trainer, const inner::StepReport& report, double seconds) {
-                    return impl.after_step(trainer, report, seconds);
-                },
+            .after_step = [&](inner::Trainer& trainer, const inner::StepReport& report,
+                              double seconds) { return impl.after_step(trainer, report, seconds); },
             .end = [&](inner::Trainer& trainer) { impl.end(trainer); }};
 }
 

@@ -18,17 +18,16 @@ namespace isthmus::launch {
 struct SiteRun {
     RunConfig config;
     std::string name;
-    Path folder;           ///< exists; rounds.jsonl and end.json go here
-    std::string listen;    ///< "ADDRESS:PORT" of its data; "": as configured
-    std::string advertise; ///< "HOST:PORT" that peers connect to; "": as configured
-    std::string key_file;  ///< "": net.keys/NAME.key
+    Path folder;                           ///< exists; rounds.jsonl and end.json go here
+    std::string listen;                    ///< "ADDRESS:PORT" of its data; "": as configured
+    std::string advertise;                 ///< "HOST:PORT" that peers connect to; "": as configured
+    std::string key_file;                  ///< "": net.keys/NAME.key
     std::vector<std::string> coordinator;  ///< "HOST:PORT"; empty: as configured
     std::uint64_t data_fingerprint = 0;
     std::function<bool()> stop;  ///< Ctrl-C or SIGTERM came
 };
 
-/// In a site's folder, once it has ended its part: with what.
-inline constexpr const char* kEndName = "end.json";
+/// end.json in a site's folder, once it has ended its part: with what.
 struct SiteEnd {
     std::string state;       ///< name of the outer state, hex
     std::string parameters;  ///< digest of the parameters themselves, hex

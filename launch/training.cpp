@@ -127,9 +127,9 @@ TrainingResult train_here(CommandContext& context, const TrainingJob& job) {
                                                 job.hooks.next_samples);
     describe_start(context.log, config, *trainer, tokens->info(), rate);
 
-    const LoopSettings settings{config.train.steps, config.train.eval_every,
-                                config.train.eval_windows, rate, job.folder,
-                                job.append};
+    const LoopSettings settings{
+        config.train.steps, config.train.eval_every, config.train.eval_windows, rate, job.folder,
+        job.append};
     TrainingResult result = run_training_loop(context, *trainer, settings, job.hooks);
 
     const auto peak = peak_memory_bytes();

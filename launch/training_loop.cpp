@@ -83,9 +83,8 @@ class Loop {
         const auto before = Clock::now();
         const inner::StepReport report = trainer_.step();
         const double step_seconds = seconds_since(before);
-        const LoopNext next = hooks_.after_step
-                                  ? hooks_.after_step(trainer_, report, step_seconds)
-                                  : LoopNext::kGoOn;
+        const LoopNext next =
+            hooks_.after_step ? hooks_.after_step(trainer_, report, step_seconds) : LoopNext::kGoOn;
         const double whole_seconds = seconds_since(before);  // with waiting for other sites
 
         total_tokens_ += report.tokens;

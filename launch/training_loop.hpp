@@ -15,9 +15,10 @@ struct LoopSettings {
     bool append = false;            ///< to those that are there
 };
 
-/// Runs the steps that remain of `settings.steps`, or as many as the hooks want. Asks context.stop() after each; when told to
-/// stop it returns with `interrupted`, without another evaluation. ERRORS  throws what step(),
-/// evaluate(), the hooks and the records throw; lines written before stay.
+/// Runs the steps that remain of `settings.steps`, or as many as the hooks want. Asks
+/// context.stop() after each; when told to stop it returns with `interrupted`, without another
+/// evaluation. ERRORS  throws what step(), evaluate(), the hooks and the records throw; lines
+/// written before stay.
 TrainingResult run_training_loop(CommandContext&, inner::Trainer&, const LoopSettings&,
                                  const TrainingHooks&);
 
