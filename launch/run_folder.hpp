@@ -5,6 +5,7 @@
 //   data.json      the token file: path, fingerprint, tokenizer, sizes
 //   steps.jsonl    one object a step (records.hpp documents the fields)
 //   evals.jsonl    one object an evaluation
+//   journal        of a coordinator: every decision, durable (base/append_log.hpp)
 //   model/         at the end: a Hugging Face folder
 //   site-0/ ...    of a run with several sites: the same records for each of them
 #pragma once
@@ -20,6 +21,7 @@ inline constexpr const char* kDoctorName = "doctor.json";
 inline constexpr const char* kDataName = "data.json";
 inline constexpr const char* kStepsName = "steps.jsonl";
 inline constexpr const char* kEvalsName = "evals.jsonl";
+inline constexpr const char* kJournalName = "journal";
 inline constexpr const char* kModelName = "model";
 inline constexpr const char* kSitePrefix = "site-";
 
