@@ -110,6 +110,7 @@ void add_commands(CLI::App& app, CommandContext& context) {
     add_site_command(app, context);
     add_coordinator_command(app, context);
     add_link_command(app, context);
+    add_keys_command(app, context);
 }
 
 }  // namespace
