@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
+#include "net/keys.hpp"
 
 namespace isthmus::launch {
 
@@ -47,14 +49,51 @@ void check_train(const inner::TrainConfig& train, const inner::ModelConfig& mode
               train.eval_every);
 }
 
-/// Sites average every sync_every steps; a run whose last steps are never averaged would end with
-/// different weights at each site.
 void check_outer(const outer::OuterConfig& outer, const inner::TrainConfig& train) {
-    if (outer.sites <= 1) return;
-    refuse_if(outer.sync_every_steps > train.steps,
-              "outer.sync_every_steps = {} is more than train.steps = {}: the sites would never "
-              "meet; lower it",
+    refuse_if(outer.sites.size() == 1,
+              "outer.sites names one site, \"{}\": name two or more, or none for a run on this "
+              "machine alone",
+              outer.sites.empty() ? "" : outer.sites.front());
+    if (outer.sites.empty()) return;
+    refuse_if(outer.sync_schedule.empty() && outer.sync_every_steps > train.steps,
+              "outer.sync_every_steps = {} is more than train.steps = {}: the sites would meet "
+              "only at the end; lower it",
               outer.sync_every_steps, train.steps);
+}
+
+/// "SITE ..." entries that name no site of the run are misspelt.
+void check_entries(const char* key, const std::vector<std::string>& entries,
+                   const std::vector<std::string>& sites) {
+    for (const std::string& entry : entries) {
+        const std::string name = entry.substr(0, entry.find(' '));
+        const std::string near = nearest_name(name, sites);
+        refuse_if(std::find(sites.begin(), sites.end(), name) == sites.end(),
+                  "{} has \"{}\", but outer.sites names no site \"{}\"{}", key, entry, name,
+                  near.empty() ? "" : "; did you mean " + near + "?");
+    }
+}
+
+void check_net(const net::NetConfig& net, const net::LinkConfig& link,
+               const std::vector<std::string>& sites) {
+    refuse_if(net.join_budget_s < net.round_budget_s,
+              "net.join_budget_s = {} is less than net.round_budget_s = {}: whoever is waited for "
+              "at the start may take at least as long as in a round",
+              net.join_budget_s, net.round_budget_s);
+    refuse_if(!net.keys.empty() && net.coordinator_key.empty(),
+              "net.keys is set, but net.coordinator_key is not: sites must know the coordinator by "
+              "its key (the public one in {}/coordinator.key)",
+              net.keys);
+    refuse_if(!net.coordinator_key.empty() && !net::is_key(net.coordinator_key),
+              "net.coordinator_key = \"{}\" is no public key: 40 characters, as `isthmus keys show` "
+              "prints them",
+              net.coordinator_key);
+    check_entries("net.listen", net.listen, sites);
+    check_entries("net.rates", net.rates, sites);
+    for (const std::string& site : sites) {
+        static_cast<void>(net.listen_of(site));
+        static_cast<void>(net.bytes_per_s_of(site));
+    }
+    static_cast<void>(link.shaper());
 }
 
 void check_name(const std::string& name) {
@@ -73,10 +112,15 @@ void RunConfig::describe(ConfigVisitor& v) {
             {.help = "folder that `isthmus data prepare` or `data import` wrote, relative to where "
                      "the command is started"});
     v.field("run_folder", run_folder, {.help = "where records and the model go; \"\" = runs/NAME"});
+    v.field("run_id", run_id,
+            {.help = "tells this run from others that meet it on a network; \"\" = from its name and "
+                     "coordinator key"});
     v.section("model", model, "the transformer: a preset, and what differs from it");
     v.section("train", train, "steps, batches, precision, evaluation");
     v.section("optim", optim, "AdamW and its schedule");
     v.section("outer", outer, "several sites that meet over a thin link");
+    v.section("net", net, "addresses, keys and the time budget of a run with several sites");
+    v.section("link", link, "an emulated thin link between sites on one machine");
 }
 
 void RunConfig::resolve() {
@@ -85,10 +129,22 @@ void RunConfig::resolve() {
     if (run_folder.empty()) run_folder = (Path("runs") / name).string();
     model.resolve();
     if (train.sequence == 0) train.sequence = model.context;
-    train.resolve_batch(outer.sites);
+    outer.resolve();
+    train.resolve_batch(outer.num_sites());
     check_train(train, model);
     check_schedule(optim, train);
     check_outer(outer, train);
+    check_net(net, link, outer.sites);
+}
+
+net::RunId RunConfig::run_number() const {
+    return net::RunId(hash64(run_id.empty() ? name + " " + net.coordinator_key : run_id));
+}
+
+std::vector<std::int64_t> RunConfig::meetings() const {
+    return outer::meeting_steps(outer, train.steps, [this](std::int64_t step) {
+        return inner::learning_rate(optim, step, train.steps);
+    });
 }
 
 void RunConfig::require_data() const {
