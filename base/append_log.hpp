@@ -1,10 +1,27 @@
 // A durable append log: what a process must still know after any crash.
 //
-// File: a header (magic, version, random log id, checksum), then records, each a length, the
-// payload and a hash that covers the record before it, so that a record cannot be lost, moved or
-// taken over from another log unnoticed (PROTOCOL 5). What was written when the power failed is a
-// torn tail: it is cut off when the log is opened, since nothing that depends on it can have been
-// sent. A bad record before the tail is damage, and stops the opening with its offset.
+// File, little endian: a header of 32 bytes
+//   0  magic     "ISTHJRNL"
+//   8  version   u32 = 1
+//   12 reserved  u32 = 0
+//   16 id        u64   drawn when the log was made
+//   24 checksum  u64   XXH3 of the 24 bytes before it
+// then records, 32 bytes more than their payload
+//   0  length    u32   of the payload
+//   4  left      u32   records that follow in the same batch (one append, one fdatasync)
+//   8  batch     u64   from 1 on
+//   16 before    u64   hash of the record before; the header's checksum for the first
+//   24 payload
+//   .. hash      u64   XXH3 of all of the record before it
+// so that a record cannot be lost, moved or taken over from another log unnoticed (PROTOCOL 5).
+//
+// What a power failure leaves of the batch that was being written, whatever parts of it, is a torn
+// tail: it is cut off, all of the batch, when the log is opened, since nothing that depends on it
+// can have been sent. Everything else that is wrong is damage, and stops the opening with its
+// offset: a whole record in the wrong place, or a bad record with a whole one of a later batch
+// somewhere behind it (a batch is only begun when the one before is on disk), or with more behind
+// it than a batch may have. What happens to the very last batch after it was written looks like a
+// torn tail: only who remembers the head (as sites do, PROTOCOL 6) can tell.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +35,8 @@
 
 namespace isthmus {
 
+inline constexpr std::uint32_t kMaxBatchBytes = 64u << 20;
+
 /// Names a log and how far it goes. Equal heads: equal logs.
 struct LogHead {
     std::uint64_t id = 0;     ///< drawn when the log was made
@@ -26,8 +45,8 @@ struct LogHead {
     bool operator==(const LogHead&) const = default;
 };
 
-/// THREAD  one. A log is locked while it is open: a second opener is refused, with the pid of the
-/// first.
+/// THREAD  one. A log is locked while it is open (FILE.lock beside it): a second opener is refused,
+/// with the pid of the first.
 class AppendLog {
   public:
     struct Opened;
@@ -40,8 +59,9 @@ class AppendLog {
 
     const LogHead& head() const;
     std::uint64_t bytes() const;  ///< of the file
-    /// All records or, after a crash, the first few of them; one fdatasync. After an error nothing
-    /// more is taken: what is on disk is only known after opening again.
+    /// All records or, after a crash, none of them; one fdatasync. After an error nothing more is
+    /// taken: what is on disk is only known after opening again. REQUIRES  they have at most
+    /// kMaxBatchBytes.
     Status append(std::span<const std::vector<std::byte>> records);
 
   private:

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -105,6 +107,23 @@ class PosixWritable final : public WritableFile {
     std::uint64_t end_;
 };
 
+class PosixLock final : public FileLock {
+  public:
+    explicit PosixLock(Descriptor fd) : fd_(std::move(fd)) {}
+
+  private:
+    Descriptor fd_;  // the lock ends with it
+};
+
+/// Who wrote the lock file: "process 123", or words for who it may be.
+std::string holder(int fd) {
+    std::array<char, 24> text{};
+    const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
+    const std::string_view found(text.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+    const auto digits = found.substr(0, found.find_first_not_of("0123456789"));
+    return digits.empty() ? "another process" : fmt::format("process {}", digits);
+}
+
 class PosixFiles final : public FileSystem {
   public:
     Result<std::unique_ptr<ReadableFile>> open(const Path& path) override {
@@ -135,6 +154,36 @@ class PosixFiles final : public FileSystem {
     Status remove(const Path& path) override {
         if (::remove(path.c_str()) != 0) return failure(path, "removing", errno);
         return Done{};
+    }
+
+    Status truncate(const Path& path, std::uint64_t size) override {
+        Descriptor fd(open_retrying(path, O_WRONLY));
+        if (fd.get() < 0) return failure(path, "opening", errno);
+        const off_t now = ::lseek(fd.get(), 0, SEEK_END);
+        if (now < 0 || static_cast<std::uint64_t>(now) < size) {
+            return Error{
+                fmt::format("{}: has {} bytes and cannot be cut to {}", path.string(), now, size)};
+        }
+        int done;
+        do done = ::ftruncate(fd.get(), static_cast<off_t>(size));
+        while (done != 0 && errno == EINTR);
+        if (done != 0) return failure(path, "cutting", errno);
+        if (::fsync(fd.get()) != 0) return failure(path, "syncing", errno);
+        return Done{};
+    }
+
+    Result<std::unique_ptr<FileLock>> lock(const Path& path) override {
+        Descriptor fd(open_retrying(path, O_RDWR | O_CREAT));
+        if (fd.get() < 0) return failure(path, "opening", errno);
+        if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+            if (errno != EWOULDBLOCK) return failure(path, "locking", errno);
+            return Error{fmt::format("{}: held by {}", path.string(), holder(fd.get()))};
+        }
+        const std::string pid = fmt::format("{}\n", ::getpid());
+        if (::ftruncate(fd.get(), 0) != 0 ||
+            ::pwrite(fd.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size()))
+            return failure(path, "writing the owner's pid", errno);
+        return std::unique_ptr<FileLock>(std::make_unique<PosixLock>(std::move(fd)));
     }
 
     Status make_folders(const Path& path) override {

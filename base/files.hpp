@@ -35,6 +35,12 @@ class WritableFile {
     virtual Status close() = 0;  ///< errors at close are errors
 };
 
+/// Held until it is destroyed, or its process ends in any way.
+class FileLock {
+  public:
+    virtual ~FileLock() = default;
+};
+
 class FileSystem {
   public:
     virtual ~FileSystem() = default;
@@ -45,6 +51,11 @@ class FileSystem {
     virtual Result<std::unique_ptr<WritableFile>> append(const Path&) = 0;
     virtual Status rename(const Path& from, const Path& to) = 0;
     virtual Status remove(const Path&) = 0;
+    /// Cuts the file to `size`, which is at most what it has; durable when it returns.
+    virtual Status truncate(const Path&, std::uint64_t size) = 0;
+    /// Locks this file, made if missing, for one holder; never waits. The file holds the owner's
+    /// pid. ERRORS  held: names the holder.
+    virtual Result<std::unique_ptr<FileLock>> lock(const Path&) = 0;
     virtual Status make_folders(const Path&) = 0;
     virtual Status sync_folder(const Path&) = 0;  ///< makes renames in it durable
     virtual bool exists(const Path&) = 0;

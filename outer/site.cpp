@@ -389,7 +389,11 @@ class Step {
 
     void say_again() {
         if (!s_.welcomed) return;
-        if (s_.phase == Phase::kReady) say(*s_.ready);
+        // The attempt of a coordinator that is no more is void: the one that came after it has not
+        // heard that this site is ready.
+        const bool orphan = (s_.phase == Phase::kExchange || s_.phase == Phase::kVoted) &&
+                            s_.begin->attempt.coordinator != s_.coordinator.number;
+        if (s_.phase == Phase::kReady || orphan) say(*s_.ready);
         if (s_.vote) say(*s_.vote);
         if (s_.pinned) say(*s_.pinned);
         if (s_.phase == Phase::kLeaving) say(Leave{});

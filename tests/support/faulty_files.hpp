@@ -31,6 +31,8 @@ enum class FileOp {
     kClose,
     kRename,
     kRemove,
+    kTruncate,
+    kLock,
     kMakeFolders,
     kSyncFolder,
     kList,
@@ -113,6 +115,14 @@ class FaultyFiles final : public FileSystem {
     Status remove(const Path& path) override {
         if (Status s = plan_->call(FileOp::kRemove, path); !s) return s;
         return inner_.remove(path);
+    }
+    Status truncate(const Path& path, std::uint64_t size) override {
+        if (Status s = plan_->call(FileOp::kTruncate, path, size); !s) return s;
+        return inner_.truncate(path, size);
+    }
+    Result<std::unique_ptr<FileLock>> lock(const Path& path) override {
+        if (Status s = plan_->call(FileOp::kLock, path); !s) return s.error();
+        return inner_.lock(path);
     }
     Status make_folders(const Path& path) override {
         if (Status s = plan_->call(FileOp::kMakeFolders, path); !s) return s;
