@@ -29,7 +29,6 @@ inline constexpr const char* kModelName = "model";
 inline constexpr const char* kSitePrefix = "site-";
 inline constexpr const char* kRoundsName = "rounds.jsonl";
 inline constexpr const char* kEndName = "end.json";
-inline constexpr const char* kJournalName = "journal";
 inline constexpr const char* kStatusName = "status.json";
 inline constexpr const char* kAddressName = "coordinator.address";
 inline constexpr const char* kControlSocketName = "ctl.sock";
