@@ -2,8 +2,11 @@
 // does, shorter, with any compiler.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <random>
 
 #include "tests/fuzz/decoders.hpp"
