@@ -44,8 +44,14 @@ class RunStatus : public testing::Test {
         state_.newest.round = Round(4);
         state_.meeting = Meeting(4);
     }
-    Json status() {
+    std::string text() {
         return status_json(config_, predict_round(config_, {1'000'000}), state_, now_);
+    }
+    Json status() { return Json::parse(text()); }
+    static StatusView view(const Json& json, double unix_s) {
+        const auto view = view_status(json.dump(), unix_s);
+        EXPECT_TRUE(view) << view.error().message;
+        return *view;
     }
 
     RunConfig config_;
@@ -70,7 +76,7 @@ TEST_F(RunStatus, HasSitesRoundLossAndPrediction) {
 }
 
 TEST_F(RunStatus, TheTableShowsMeasuredAbovePredicted) {
-    const std::string table = status_table(status(), unix_seconds());
+    const std::string table = view(status(), unix_seconds()).table;
     for (const char* part :
          {"paris", "12,345", "1.50 MB", "90.0 %", "never", "predicted", "1.02 MB", "round 4"})
         EXPECT_NE(table.find(part), std::string::npos) << part << " in:\n" << table;
@@ -84,15 +90,20 @@ TEST_F(RunStatus, BeforeTheFirstRoundItIsStarting) {
 TEST_F(RunStatus, IsStaleWhenOldOrWhenItsWriterIsGone) {
     Json json = status();
     const double written = json["unix_s"];
-    EXPECT_EQ(staleness(json, written + 1), "");
-    EXPECT_NE(staleness(json, written + 60).find("written nothing for 60 s"), std::string::npos);
+    EXPECT_EQ(view(json, written + 1).stale, "");
+    EXPECT_NE(view(json, written + 60).stale.find("written nothing for 60 s"), std::string::npos);
     const pid_t child = ::fork();
     if (child == 0) ::_exit(0);
     ::waitpid(child, nullptr, 0);
     json["pid"] = child;
-    EXPECT_NE(staleness(json, written + 1).find("gone"), std::string::npos);
+    EXPECT_NE(view(json, written + 1).stale.find("gone"), std::string::npos);
     json["phase"] = "ended";
-    EXPECT_EQ(staleness(json, written + 60), "");
+    EXPECT_EQ(view(json, written + 60).stale, "");
+}
+
+TEST_F(RunStatus, WhatIsNoneIsRefused) {
+    for (const char* text : {"", "[]", "{}", "{\"phase\":3}"})
+        EXPECT_FALSE(view_status(text, 0)) << text;
 }
 
 }  // namespace
