@@ -40,12 +40,12 @@ Json number_or_null(bool known, double value) {
     return known ? Json(value) : Json(nullptr);
 }
 
-Json site_json(const State::Site& site, outer::TimePoint now) {
+Json site_json(const State::Site& site, Round newest, outer::TimePoint now) {
     const outer::SiteFigures& f = site.figures;
     const double used = utilisation(f);
     return {{"name", site.name},
             {"state", standing(site)},
-            {"round", site.state.round.value},
+            {"round", site.done ? newest.value : site.state.round.value},
             {"step", site.step},
             {"tokens_per_s", f.tokens_per_s},
             {"loss", f.loss},
@@ -61,7 +61,8 @@ double mean_loss(const State& state) {
     double sum = 0;
     int count = 0;
     for (const State::Site& site : state.sites) {
-        if (site.standing != State::Standing::kMember || site.figures.loss == 0) continue;
+        const bool counts = site.standing == State::Standing::kMember || site.done;
+        if (!counts || site.figures.loss == 0) continue;
         sum += site.figures.loss;
         ++count;
     }
@@ -151,7 +152,8 @@ std::string status_json(const RunConfig& config, const RoundPrediction& predicti
                       {"seconds", number_or_null(prediction.seconds.has_value(),
                                                  prediction.seconds.value_or(0))}};
     Json sites = Json::array();
-    for (const State::Site& site : state.sites) sites.push_back(site_json(site, now));
+    for (const State::Site& site : state.sites)
+        sites.push_back(site_json(site, state.newest.round, now));
     const Json json = {{"pid", ::getpid()},
                        {"machine", machine_name()},
                        {"unix_s", unix_seconds()},

@@ -8,7 +8,7 @@
 //   paused, ended_because
 //   round, meeting, meetings, step      commits so far; the open meeting and how many there are
 //   state              name of the newest state
-//   loss               mean of the members' last training losses
+//   loss               mean of the last training losses of members and sites that are done
 //   predicted          bytes_sent, bytes_received of one site in a round; seconds if known
 //   samples            committed, returned, skipped
 //   sites[]            name, state (absent, follower, member, done, dropped), round, step,
