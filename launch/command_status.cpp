@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/error.hpp"
@@ -14,8 +13,6 @@ namespace isthmus::launch {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::chrono::milliseconds kRedrawEvery{1000}, kAskStop{50};
 
 struct Options {
@@ -23,30 +20,26 @@ struct Options {
     bool json = false, watch = false;
 };
 
-Json read_status(CommandContext& context, const Path& folder) {
+StatusView read_status(CommandContext& context, const Path& folder) {
     const Path file = folder / kStatusName;
-    const auto text = read_text(context.files, file, 64 << 20);
+    const auto text = read_text(context.files, file);
     if (!text) {
         throw fatal(ExitCode::kInput,
                     "{}: no status of a run with several sites: no coordinator has been started in "
                     "this folder",
                     file.string());
     }
-    Json status = Json::parse(*text, nullptr, false);
-    if (!status.is_object() || !status.contains("sites"))
-        throw fatal(ExitCode::kInput, "{}: not a run's status", file.string());
-    return status;
+    auto view = view_status(*text, unix_seconds());
+    if (!view) throw fatal(ExitCode::kInput, "{}: {}", file.string(), view.error().message);
+    return std::move(*view);
 }
 
-void show(const Json& status, const Options& options) {
-    const double now = unix_seconds();
+void show(const StatusView& status, const Options& options) {
     if (options.json) {
-        Json with_age = status;
-        with_age["stale"] = staleness(status, now);
-        fmt::print("{}\n", with_age.dump(options.watch ? -1 : 2));
+        fmt::print("{}\n", status.json);
     } else {
         // Home and clear: what is watched stays in one place.
-        fmt::print("{}{}", options.watch ? "\x1b[H\x1b[J" : "", status_table(status, now));
+        fmt::print("{}{}", options.watch ? "\x1b[H\x1b[J" : "", status.table);
     }
     std::fflush(stdout);
 }
@@ -54,9 +47,9 @@ void show(const Json& status, const Options& options) {
 void run(CommandContext& context, const Options& options) {
     const Path folder = run_folder_of(context, options.run);
     while (true) {
-        const Json status = read_status(context, folder);
+        const StatusView status = read_status(context, folder);
         show(status, options);
-        if (!options.watch || status.at("phase") == "ended") return;
+        if (!options.watch || status.ended) return;
         const auto until = std::chrono::steady_clock::now() + kRedrawEvery;
         while (std::chrono::steady_clock::now() < until) {
             if (context.stop()) throw fatal(ExitCode::kInterrupted, "no longer watching");
@@ -74,7 +67,7 @@ void add_status_command(CLI::App& app, CommandContext& context) {
     command->add_option("run", options->run, "folder of the run, its FILE.toml or its name")
         ->required()
         ->type_name("RUN");
-    command->add_flag("--json", options->json, "for scripts");
+    command->add_flag("--json", options->json, "one line for scripts");
     command->add_flag("--watch", options->watch, "again every second, until the run ends");
     command->footer(
         "sent and received: payload of a site's data connections in its last round, beside what "

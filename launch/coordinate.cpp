@@ -1,7 +1,6 @@
 #include "launch/coordinate.hpp"
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "base/check.hpp"
 #include "base/error.hpp"
@@ -49,7 +48,7 @@ class StatusFile {
         const bool ended = state.phase == outer::CoordinatorState::Phase::kEnded;
         if (!ended && now - written_ < kStatusEvery) return;
         written_ = now;
-        const std::string text = status_json(config_, prediction_, state, now).dump(2) + "\n";
+        const std::string text = status_json(config_, prediction_, state, now);
         const Status status = replace_quickly(files_, config_.folder() / kStatusName, text);
         if (!status && !complained_) log_.warn("no status is shown: {}", status.error().message);
         complained_ = !status;

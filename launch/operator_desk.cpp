@@ -1,6 +1,7 @@
 #include "launch/operator_desk.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -93,6 +94,11 @@ Result<std::unique_ptr<OperatorDesk>> OperatorDesk::open(net::Context& context,
                                   {.max_message_bytes = kMaxWordsBytes}, socket_endpoint(*folder));
     if (!link) return link.error();
     return std::unique_ptr<OperatorDesk>(new OperatorDesk(std::move(*folder), std::move(*link)));
+}
+
+OperatorDesk::~OperatorDesk() {
+    link_.reset();
+    ::unlinkat(folder_.get(), kControlSocketName, 0);
 }
 
 std::vector<outer::CoordinatorDriver::Options::Operation> OperatorDesk::take() {

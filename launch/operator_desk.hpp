@@ -29,6 +29,7 @@ class OperatorDesk {
   public:
     /// ERRORS  the socket cannot be made.
     static Result<std::unique_ptr<OperatorDesk>> open(net::Context&, const Path& run_folder);
+    ~OperatorDesk();  ///< removes the socket
     /// Sites that operations may name; others are refused at once.
     void know(std::vector<std::string> sites) { sites_ = std::move(sites); }
     /// What was asked since the last call. Answers go through the desk, which must still be there.

@@ -40,12 +40,12 @@ Json number_or_null(bool known, double value) {
     return known ? Json(value) : Json(nullptr);
 }
 
-Json site_json(const State::Site& site, outer::TimePoint now) {
+Json site_json(const State::Site& site, Round newest, outer::TimePoint now) {
     const outer::SiteFigures& f = site.figures;
     const double used = utilisation(f);
     return {{"name", site.name},
             {"state", standing(site)},
-            {"round", site.state.round.value},
+            {"round", site.done ? newest.value : site.state.round.value},
             {"step", site.step},
             {"tokens_per_s", f.tokens_per_s},
             {"loss", f.loss},
@@ -61,7 +61,8 @@ double mean_loss(const State& state) {
     double sum = 0;
     int count = 0;
     for (const State::Site& site : state.sites) {
-        if (site.standing != State::Standing::kMember || site.figures.loss == 0) continue;
+        const bool counts = site.standing == State::Standing::kMember || site.done;
+        if (!counts || site.figures.loss == 0) continue;
         sum += site.figures.loss;
         ++count;
     }
@@ -86,65 +87,6 @@ std::string site_row(const Json& site, double age) {
         used.is_null() ? "" : fmt::format("{:.1f} %", 100 * used.get<double>()));
 }
 
-}  // namespace
-
-double unix_seconds() {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
-}
-
-double utilisation(const outer::SiteFigures& f) {
-    const double all = f.train_s + f.wait_s + f.exchange_s + f.apply_s;
-    return all > 0 ? f.train_s / all : 0;
-}
-
-Json status_json(const RunConfig& config, const RoundPrediction& prediction, const State& state,
-                 outer::TimePoint now) {
-    const auto& meetings = state.options.meetings;
-    const auto open = static_cast<std::size_t>(state.meeting.value);
-    Json predicted = {{"bytes_sent", prediction.bytes_sent},
-                      {"bytes_received", prediction.bytes_received},
-                      {"seconds", number_or_null(prediction.seconds.has_value(),
-                                                 prediction.seconds.value_or(0))}};
-    Json sites = Json::array();
-    for (const State::Site& site : state.sites) sites.push_back(site_json(site, now));
-    return {{"pid", ::getpid()},
-            {"machine", machine_name()},
-            {"unix_s", unix_seconds()},
-            {"run", config.name},
-            {"number", fmt::format("{:016x}", config.run_number().value)},
-            {"phase", state.started || state.phase == State::Phase::kEnded
-                          ? outer::name_of(state.phase)
-                          : std::string_view("starting")},
-            {"paused", state.paused},
-            {"ended_because", state.stop_reason},
-            {"round", state.newest.round.value},
-            {"meeting", state.meeting.value},
-            {"meetings", meetings.size()},
-            {"step", open < meetings.size() ? meetings[open] : meetings.back()},
-            {"steps", meetings.back()},
-            {"state", outer::hex(state.newest.hash)},
-            {"loss", mean_loss(state)},
-            {"predicted", std::move(predicted)},
-            {"samples",
-             {{"committed", state.ledger.committed().size()},
-              {"returned", state.ledger.returned().size()},
-              {"skipped", state.ledger.skipped().size()}}},
-            {"sites", std::move(sites)}};
-}
-
-Status replace_quickly(FileSystem& files, const Path& file, std::string_view content) {
-    Path temporary = file;
-    temporary += ".new";
-    auto out = files.create(temporary);
-    if (!out) return out.error();
-    if (auto status = (*out)->append(std::as_bytes(std::span(content.data(), content.size())));
-        !status)
-        return status;
-    if (auto status = (*out)->close(); !status) return status;
-    return files.rename(temporary, file);
-}
-
 std::string staleness(const Json& status, double unix_s) {
     if (status.at("phase") == "ended") return {};
     const double age = unix_s - status.at("unix_s").get<double>();
@@ -162,7 +104,7 @@ std::string staleness(const Json& status, double unix_s) {
     return {};
 }
 
-std::string status_table(const Json& status, double unix_s) {
+std::string status_table(const Json& status, const std::string& stale, double unix_s) {
     std::string text = fmt::format(
         "{}: {}{}, round {}, meeting {} of {} at step {} of {}, loss {:.4f}\n",
         status.at("run").get<std::string>(), status.at("phase").get<std::string>(),
@@ -172,7 +114,6 @@ std::string status_table(const Json& status, double unix_s) {
         status.at("loss").get<double>());
     const std::string because = status.at("ended_because").get<std::string>();
     if (!because.empty()) text += fmt::format("ended: {}\n", because);
-    const std::string stale = staleness(status, unix_s);
     if (!stale.empty()) text += stale + "\n";
     text += fmt::format("{:<16} {:<18} {:>6} {:>8} {:>10} {:>8} {:>10} {:>11} {:>11} {:>7}\n",
                         "site", "state", "round", "step", "tokens/s", "loss", "last seen", "sent",
@@ -188,6 +129,83 @@ std::string status_table(const Json& status, double unix_s) {
                     "", "", "", "", "", megabytes(predicted.at("bytes_sent")),
                     megabytes(predicted.at("bytes_received")));
     return text;
+}
+
+}  // namespace
+
+double unix_seconds() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+double utilisation(const outer::SiteFigures& f) {
+    const double all = f.train_s + f.wait_s + f.exchange_s + f.apply_s;
+    return all > 0 ? f.train_s / all : 0;
+}
+
+std::string status_json(const RunConfig& config, const RoundPrediction& prediction,
+                        const State& state, outer::TimePoint now) {
+    const auto& meetings = state.options.meetings;
+    const auto open = static_cast<std::size_t>(state.meeting.value);
+    Json predicted = {{"bytes_sent", prediction.bytes_sent},
+                      {"bytes_received", prediction.bytes_received},
+                      {"seconds", number_or_null(prediction.seconds.has_value(),
+                                                 prediction.seconds.value_or(0))}};
+    Json sites = Json::array();
+    for (const State::Site& site : state.sites)
+        sites.push_back(site_json(site, state.newest.round, now));
+    const Json json = {{"pid", ::getpid()},
+                       {"machine", machine_name()},
+                       {"unix_s", unix_seconds()},
+                       {"run", config.name},
+                       {"number", fmt::format("{:016x}", config.run_number().value)},
+                       {"phase", state.started || state.phase == State::Phase::kEnded
+                                     ? outer::name_of(state.phase)
+                                     : std::string_view("starting")},
+                       {"paused", state.paused},
+                       {"ended_because", state.stop_reason},
+                       {"round", state.newest.round.value},
+                       {"meeting", state.meeting.value},
+                       {"meetings", meetings.size()},
+                       {"step", open < meetings.size() ? meetings[open] : meetings.back()},
+                       {"steps", meetings.back()},
+                       {"state", outer::hex(state.newest.hash)},
+                       {"loss", mean_loss(state)},
+                       {"predicted", std::move(predicted)},
+                       {"samples",
+                        {{"committed", state.ledger.committed().size()},
+                         {"returned", state.ledger.returned().size()},
+                         {"skipped", state.ledger.skipped().size()}}},
+                       {"sites", std::move(sites)}};
+    return json.dump(2) + "\n";
+}
+
+Status replace_quickly(FileSystem& files, const Path& file, std::string_view content) {
+    Path temporary = file;
+    temporary += ".new";
+    auto out = files.create(temporary);
+    if (!out) return out.error();
+    if (auto status = (*out)->append(std::as_bytes(std::span(content.data(), content.size())));
+        !status)
+        return status;
+    if (auto status = (*out)->close(); !status) return status;
+    return files.rename(temporary, file);
+}
+
+Result<StatusView> view_status(const std::string& text, double unix_s) {
+    Json status = Json::parse(text, nullptr, false);
+    if (!status.is_object()) return Error{"not a run's status"};
+    try {
+        StatusView view;
+        view.ended = status.at("phase") == "ended";
+        view.stale = staleness(status, unix_s);
+        view.table = status_table(status, view.stale, unix_s);
+        status["stale"] = view.stale;
+        view.json = status.dump();
+        return view;
+    } catch (const Json::exception& error) {  // a key that is missing, or of another type
+        return Error{fmt::format("not a status of this version: {}", error.what())};
+    }
 }
 
 }  // namespace isthmus::launch

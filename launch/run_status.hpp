@@ -8,7 +8,7 @@
 //   paused, ended_because
 //   round, meeting, meetings, step      commits so far; the open meeting and how many there are
 //   state              name of the newest state
-//   loss               mean of the members' last training losses
+//   loss               mean of the last training losses of members and sites that are done
 //   predicted          bytes_sent, bytes_received of one site in a round; seconds if known
 //   samples            committed, returned, skipped
 //   sites[]            name, state (absent, follower, member, done, dropped), round, step,
@@ -16,7 +16,6 @@
 //                      utilisation (null: not known), restored
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "base/files.hpp"
@@ -26,8 +25,9 @@
 
 namespace isthmus::launch {
 
-nlohmann::ordered_json status_json(const RunConfig&, const RoundPrediction&,
-                                   const outer::CoordinatorState&, outer::TimePoint now);
+/// The file's text.
+std::string status_json(const RunConfig&, const RoundPrediction&, const outer::CoordinatorState&,
+                        outer::TimePoint now);
 
 /// Replaces the file by rename, without waiting for the disk: after a power failure an old status
 /// is as good as none. ERRORS  the system's reason.
@@ -36,12 +36,16 @@ Status replace_quickly(FileSystem&, const Path& file, std::string_view content);
 /// Training time over training time and what the outer loop added; 0 if nothing is known.
 double utilisation(const outer::SiteFigures&);
 
-/// Whose figures these are, and whether they still are: "" while the coordinator lives and writes,
-/// else one line that says since when it does not.
-std::string staleness(const nlohmann::ordered_json& status, double unix_s);
-
-/// The table for people. REQUIRES  a status_json.
-std::string status_table(const nlohmann::ordered_json& status, double unix_s);
+/// A status that was read, as it looks at a moment.
+struct StatusView {
+    bool ended = false;
+    /// "" while the coordinator lives and writes, else one line that says since when it does not.
+    std::string stale;
+    std::string table;  ///< for people
+    std::string json;   ///< for scripts: the text with "stale", in one line
+};
+/// ERRORS  not a status.
+Result<StatusView> view_status(const std::string& text, double unix_s);
 
 double unix_seconds();
 

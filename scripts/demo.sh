@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Real English text, two sites, about two minutes, then a sample of what the model writes.
+# Real English text, two sites behind a thin link, about two minutes, each round's traffic, the share of
+# time lost to the link, then a sample of what the model writes.
 # Run by `make demo`, which has built the program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,10 +31,18 @@ if [[ ! -f data/gcide/tokens.isthmus ]]; then
     "$program" data prepare "$text" --out data/gcide
 fi
 
-echo "demo: two sites train one model ($config)"
-rm -rf runs/demo
-"$program" train "$config"
+# Each run has its own keys: who has none cannot join it.
+rm -rf runs/demo runs/demo.keys
+mkdir -p runs
+coordinator_key=$("$program" keys new runs/demo.keys --sites paris,oslo)
 
+echo "demo: two sites train one model over an emulated link of 20 Mbit/s and 50 ms ($config);"
+echo "demo: \`$program status demo\` in another terminal shows how it goes"
+"$program" train "$config" \
+    --set net.keys=runs/demo.keys "net.coordinator_key='$coordinator_key'"
+
+echo
+"$program" status demo
 echo
 echo "demo: the model writes"
 "$program" generate runs/demo/model --prompt "The word "

@@ -37,8 +37,7 @@ TEST(Prediction, FourSitesMoveTwoThreeQuartersOfIt) {
 }
 
 TEST(Prediction, AnEmulatedLinkGivesSeconds) {
-    const auto p = predict_round(
-        config_of({kTwo, "link.rate=1mbit", "link.latency=50ms"}), kUnits);
+    const auto p = predict_round(config_of({kTwo, "link.rate=1mbit", "link.latency=50ms"}), kUnits);
     ASSERT_TRUE(p.seconds);
     EXPECT_NEAR(*p.seconds, 8 * 4 * 556 / 1e6 + 6 * 0.05, 1e-9);
 }
@@ -60,8 +59,9 @@ TEST(Prediction, MemoryHoldsOnlyWhatTheOptimizerNeeds) {
     for (std::int64_t n : unit_elements(config_of({kTwo}))) parameters += n;
     EXPECT_EQ(bytes({}), 4 * parameters + 3 * 4 * parameters) << "anchor, cut, two inputs";
     EXPECT_EQ(bytes({"outer.optimizer=nesterov"}) - bytes({}), 4 * parameters);
-    EXPECT_EQ(bytes({"outer.codec=bf16", "outer.error_feedback=true"}) - bytes({"outer.codec=bf16"}),
-              4 * parameters);
+    EXPECT_EQ(
+        bytes({"outer.codec=bf16", "outer.error_feedback=true"}) - bytes({"outer.codec=bf16"}),
+        4 * parameters);
 }
 
 }  // namespace

@@ -23,13 +23,12 @@ TEST(SharedConfig, NamesKeysByTheirSectionAndIsNotEmpty) {
     EXPECT_EQ(map.size(), shared.size()) << "a key twice";
     EXPECT_EQ(map.at("outer.codec"), "\"fp32\"");
     EXPECT_EQ(map.at("train.steps"), "1000");
-    EXPECT_EQ(map.at("model parameters"),
-              std::to_string(inner::make_layout([] {
-                                 inner::ModelConfig model;
-                                 model.resolve();
-                                 return model;
-                             }())
-                                 .count()));
+    EXPECT_EQ(map.at("model parameters"), std::to_string(inner::make_layout([] {
+                                                             inner::ModelConfig model;
+                                                             model.resolve();
+                                                             return model;
+                                                         }())
+                                                             .count()));
     EXPECT_EQ(map.at(kDataChecksumKey), "0000000000000007");
 }
 

@@ -2,125 +2,30 @@
 #include "launch/sites.hpp"
 
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <condition_variable>
-#include <fstream>
-#include <mutex>
-#include <sstream>
+#include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "base/process.hpp"
 #include "inner/data/prepare.hpp"
 #include "launch/hugging_face_folder.hpp"
 #include "launch/model_port.hpp"
 #include "launch/run_config.hpp"
+#include "launch/run_folder.hpp"
 #include "outer/outer_step.hpp"
-#include "outer/samples.hpp"
+#include "tests/launch/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace isthmus::launch {
 namespace {
 
 using namespace std::chrono_literals;
-/// A bound for what takes a second on an idle machine.
-constexpr auto kSoon = 60s;
+using test::all_gone;
+using test::child_with;
+using test::children_of;
+using test::Program;
 
-/// A program of ours and what it has written so far.
-class Program {
-  public:
-    explicit Program(std::vector<std::string> arguments) {
-        auto started = ChildProcess::start({.program = ISTHMUS_PROGRAM,
-                                            .arguments = std::move(arguments),
-                                            .environment = {{"OMP_NUM_THREADS", "1"}},
-                                            .on_line = [this](std::string_view line) {
-                                                const std::lock_guard lock(mutex_);
-                                                text_ += std::string(line) + "\n";
-                                                changed_.notify_all();
-                                            }});
-        CHECK(started, "{}", started.error().message);
-        process_ = std::move(started).value();
-    }
-    /// Waits until it has written this.
-    testing::AssertionResult says(const std::string& what) {
-        std::unique_lock lock(mutex_);
-        const bool said =
-            changed_.wait_for(lock, kSoon, [&] { return text_.find(what) != std::string::npos; });
-        if (said) return testing::AssertionSuccess();
-        return testing::AssertionFailure() << "no \"" << what << "\" in:\n" << text_;
-    }
-    ExitStatus end() {
-        const auto status = process_->wait_within(kSoon);
-        if (status) return *status;
-        ADD_FAILURE() << "still running after " << kSoon.count() << " s:\n" << text();
-        return process_->stop_within(0ms);
-    }
-    std::string text() {
-        const std::lock_guard lock(mutex_);
-        return text_;
-    }
-    std::string last_line() {
-        std::istringstream lines(text());
-        std::string last;
-        for (std::string line; std::getline(lines, line);) last = line;
-        return last;
-    }
-    ChildProcess& process() { return *process_; }
-
-  private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::string text_;
-    std::unique_ptr<ChildProcess> process_;
-};
-
-std::string read_proc(int pid, const std::string& what) {
-    std::ifstream file(fmt::format("/proc/{}/{}", pid, what), std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    std::string out = text.str();
-    std::replace(out.begin(), out.end(), '\0', ' ');
-    return out;
-}
-
-/// Children of any of a process's threads.
-std::vector<int> children_of(int pid) {
-    std::vector<int> children;
-    for (const auto& task :
-         std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid))) {
-        std::ifstream file(task.path() / "children");
-        for (int child = 0; file >> child;) children.push_back(child);
-    }
-    return children;
-}
-
-/// The child of `pid` whose command line contains `what`.
-int child_with(int pid, const std::string& what) {
-    for (int child : children_of(pid)) {
-        if (read_proc(child, "cmdline").find(what) != std::string::npos) return child;
-    }
-    ADD_FAILURE() << "no child of " << pid << " with " << what;
-    return 0;
-}
-
-/// Whether all have ended, within a bound.
-testing::AssertionResult all_gone(const std::vector<int>& pids) {
-    for (int pid : pids) {
-        const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-        if (descriptor < 0) continue;  // gone
-        pollfd waited{.fd = descriptor, .events = POLLIN, .revents = 0};
-        const int ended = ::poll(&waited, 1, static_cast<int>(kSoon / 1ms));
-        ::close(descriptor);
-        if (ended != 1) {
-            return testing::AssertionFailure() << pid << " lives: " << read_proc(pid, "cmdline");
-        }
-    }
-    return testing::AssertionSuccess();
-}
+constexpr const char* kTwo = "sites = [\"paris\", \"oslo\"]\n";
+constexpr const char* kThree = "sites = [\"paris\", \"oslo\", \"rome\"]\n";
 
 class SitesRun : public testing::Test {
   protected:
@@ -142,7 +47,7 @@ class SitesRun : public testing::Test {
                "d_model = 32\nnum_layers = 2\nnum_heads = 2\nnum_kv_heads = 2\n"
                "ffn_dim = 64\ncontext = 32\n"
             << "[train]\nsteps = " << steps
-            << "\nbatch = 3\nthreads = 1\naccumulate = 2\neval_every = 0\neval_windows = 2\n"
+            << "\nbatch = 3\nthreads = 2\naccumulate = 2\neval_every = 0\neval_windows = 2\n"
             << "[optim]\nwarmup_steps = 3\n[outer]\n"
             << outer;
         return file;
@@ -153,37 +58,53 @@ class SitesRun : public testing::Test {
     std::unique_ptr<FileSystem> files_ = posix_files();
 };
 
-/// The same averaging in one process: sites take turns, one loop takes the mean.
+/// One site of in_one_process.
+struct Replica {
+    std::unique_ptr<inner::Trainer> trainer;
+    std::uint64_t next_sample = 0;
+    std::int64_t tokens = 0;
+};
+
+/// The same averaging in one process: sites take turns, one loop takes the mean, weighted by
+/// tokens. At each meeting the samples of the next interval are dealt out in the order of the
+/// sites.
 std::vector<float> in_one_process(FileSystem& files, RunConfig config) {
     config.train.threads = 1;
-    const auto sites = static_cast<std::uint32_t>(config.outer.sites);
     const auto data = inner::TokenFile::open(files, config.data);
-    std::vector<std::unique_ptr<inner::Trainer>> trainers;
-    std::vector<std::uint64_t> drawn(sites, 0);
-    for (std::uint32_t s = 0; s < sites; ++s) {
-        const outer::SampleShare share{SiteId(s), sites,
-                                       static_cast<std::uint64_t>(config.train.batch)};
-        trainers.push_back(
-            inner::Trainer::create(config.model, config.train, config.optim, *data,
-                                   [share, &own = drawn[s]](std::span<SampleNumber> out) {
-                                       for (auto& n : out)
-                                           n = outer::site_sample(share, SampleNumber(own++));
-                                   }));
+    std::vector<Replica> replicas(config.outer.sites.size());
+    for (Replica& r : replicas) {
+        r.trainer = inner::Trainer::create(config.model, config.train, config.optim, *data,
+                                           [&r](std::span<SampleNumber> out) {
+                                               for (auto& n : out)
+                                                   n = SampleNumber(r.next_sample++);
+                                           });
     }
     const FragmentId all(0);
-    const auto n = static_cast<std::size_t>(TrainerPort(*trainers[0]).fragment_elements(all));
+    const auto n = static_cast<std::size_t>(replicas[0].trainer->layout().count());
     std::vector<float> anchor(n), local(n), sum(n);
-    TrainerPort(*trainers[0]).read(all, anchor);
-    for (std::int64_t step = 1; step <= config.train.steps; ++step) {
-        for (auto& trainer : trainers) trainer->step();
-        if (step % config.outer.sync_every_steps != 0 && step != config.train.steps) continue;
+    TrainerPort(*replicas[0].trainer).read(all, 0, anchor);
+    std::uint64_t dealt = 0;
+    std::int64_t step = 0;
+    for (const std::int64_t meeting : config.meetings()) {
         std::fill(sum.begin(), sum.end(), 0.0f);
-        for (auto& trainer : trainers) {
-            TrainerPort(*trainer).read(all, local);
-            for (std::size_t i = 0; i < n; ++i) sum[i] += anchor[i] - local[i];
+        float total = 0;
+        for (Replica& r : replicas) {
+            r.next_sample = dealt;
+            dealt += static_cast<std::uint64_t>((meeting - step) * config.samples_per_step());
+            std::int64_t tokens = 0;
+            for (std::int64_t i = step; i < meeting; ++i) tokens += r.trainer->step().tokens;
+            TrainerPort(*r.trainer).read(all, 0, local);
+            outer::pseudo_gradient(anchor, local, local);
+            outer::accumulate(sum, static_cast<float>(tokens), local);
+            total += static_cast<float>(tokens);
         }
-        for (std::size_t i = 0; i < n; ++i) anchor[i] -= sum[i] / static_cast<float>(sites);
-        for (auto& trainer : trainers) TrainerPort(*trainer).write(all, anchor);
+        outer::divide(sum, total);
+        outer::outer_step(config.outer.outer_optimizer(), anchor, {}, sum);
+        for (Replica& r : replicas) {
+            TrainerPort(*r.trainer).write(all, 0, anchor);
+            r.trainer->parameters_changed();
+        }
+        step = meeting;
     }
     return anchor;
 }
@@ -199,79 +120,128 @@ std::vector<float> saved_parameters(FileSystem& files, const Path& folder) {
     return all;
 }
 
-void expect_the_bits_of_one_process(FileSystem& files, const Path& file, int sites, int rounds) {
+std::string digest_of(const std::vector<float>& parameters) {
+    outer::Digester digester;
+    digester.update(std::span<const float>(parameters));
+    return outer::hex(digester.finish());
+}
+
+void expect_the_bits_of_one_process(FileSystem& files, const Path& file, std::uint64_t rounds) {
     const RunConfig config = load_run_config(files, file, {});
     Program train({"train", file.string()});
     EXPECT_TRUE(train.end().ok()) << train.text();
     const std::vector<float> expected = in_one_process(files, config);
-    EXPECT_EQ(saved_parameters(files, config.folder() / "model"), expected);
-    const std::string hash = outer::hex(outer::hash_state(expected)).substr(0, 16);
-    for (int s = 0; s < sites; ++s) {
-        bool found = false;
-        std::istringstream lines(train.text());
-        for (std::string line; std::getline(lines, line);) {
-            found |= line.starts_with(fmt::format("site {} ", s)) &&
-                     line.find(fmt::format("round {} after", rounds)) != std::string::npos &&
-                     line.ends_with("state " + hash);
-        }
-        EXPECT_TRUE(found) << "site " << s << " does not end with " << hash << ":\n"
-                           << train.text();
+    EXPECT_EQ(saved_parameters(files, config.folder() / "model"), expected) << train.text();
+    for (const std::string& site : config.outer.sites) {
+        const auto end = read_site_end(files, site_folder(config.folder(), site));
+        ASSERT_TRUE(end) << end.error().message << train.text();
+        EXPECT_EQ(end->round, rounds);
+        EXPECT_EQ(end->parameters, digest_of(expected));
+        EXPECT_NE(train.text().find("hold state " + end->state), std::string::npos);
     }
-    EXPECT_FALSE(files.exists(config.folder() / kMeetingFile));
+    EXPECT_FALSE(files.exists(config.folder() / kAddressName));
 }
 
 TEST_F(SitesRun, TwoSitesEndWithTheBitsOfOneProcess) {
     // The last meeting comes after two steps only.
-    const Path file = write_config(12, "sites = 2\nsync_every_steps = 5\n");
-    expect_the_bits_of_one_process(*files_, file, 2, 3);
+    const Path file = write_config(12, std::string(kTwo) + "sync_every_steps = 5\n");
+    expect_the_bits_of_one_process(*files_, file, 3);
 }
 
 TEST_F(SitesRun, ThreeSitesEndWithTheBitsOfOneProcess) {
-    const Path file = write_config(4, "sites = 3\nsync_every_steps = 2\n");
-    expect_the_bits_of_one_process(*files_, file, 3, 2);
+    const Path file = write_config(4, std::string(kThree) + "sync_every_steps = 2\n");
+    expect_the_bits_of_one_process(*files_, file, 2);
+}
+
+TEST_F(SitesRun, BehindAnEmulatedLinkTheBitsAreTheSame) {
+    const Path file =
+        write_config(6, std::string(kTwo) +
+                            "sync_every_steps = 3\n[link]\nrate = \"20mbit\"\nlatency = \"5ms\"\n");
+    expect_the_bits_of_one_process(*files_, file, 2);
+}
+
+TEST_F(SitesRun, FromNothingInThreeCommands) {
+    const std::string run = (folder_ / "mine").string();
+    Program made({"new", run, "--data", (folder_ / "data").string(), "--sites", "paris,oslo",
+                  "--folder", run_.string()});
+    ASSERT_TRUE(made.end().ok()) << made.text();
+    Program train({"train", run + ".toml", "--set", "train.steps=4", "optim.warmup_steps=2",
+                   "outer.sync_every_steps=2", "train.batch=1", "train.eval_every=0",
+                   "train.eval_windows=1", "train.sequence=16", "train.threads=2"});
+    ASSERT_TRUE(train.end().ok()) << train.text();
+    EXPECT_NE(train.text().find("2 rounds, "), std::string::npos) << train.text();
+
+    Program status({"status", run_.string(), "--json"});
+    ASSERT_TRUE(status.end().ok()) << status.text();
+    const auto json = nlohmann::json::parse(status.text());
+    EXPECT_EQ(json["phase"], "ended");
+    EXPECT_EQ(json["round"], 2);
+    EXPECT_EQ(json["sites"][1]["name"], "oslo");
+    EXPECT_EQ(json["sites"][1]["bytes_sent"], json["predicted"]["bytes_sent"]);
+}
+
+TEST_F(SitesRun, AnOperatorPausesResumesAndDrains) {
+    const Path file = write_config(1'000'000, std::string(kTwo) + "sync_every_steps = 5\n");
+    Program train({"train", file.string()});
+    ASSERT_TRUE(train.says("round 2 after"));
+    const auto ctl = [&](std::vector<std::string> words) {
+        words.insert(words.begin(), {"ctl", run_.string()});
+        Program program(std::move(words));
+        EXPECT_TRUE(program.end().ok()) << program.text();
+    };
+    ctl({"pause"});
+    EXPECT_TRUE(train.says("paused by an operator"));
+    ctl({"resume"});
+    EXPECT_TRUE(train.says("resumed by an operator"));
+    ctl({"drain", "oslo"});
+    EXPECT_TRUE(train.says("drained at round"));
+    ::kill(train.process().pid(), SIGINT);
+    EXPECT_EQ(train.end().code, static_cast<int>(ExitCode::kInterrupted)) << train.text();
 }
 
 class KilledRun : public SitesRun {
   protected:
-    /// Kills the child of a supervised run whose command line contains `what`, after two rounds.
-    void kill_one(const std::string& what, const std::string& expected_name, int every_steps) {
-        const Path file =
-            write_config(1'000'000, fmt::format("sites = 2\nsync_every_steps = {}\n", every_steps));
-        Program train({"train", file.string()});
-        ASSERT_TRUE(train.says("round 2 committed"));
-        const auto children = children_of(train.process().pid());
-        EXPECT_EQ(children.size(), 3u);
-        const int victim = child_with(train.process().pid(), what);
-        ASSERT_GT(victim, 0);
-        const auto killed_at = std::chrono::steady_clock::now();
-        ::kill(victim, SIGKILL);
-        const ExitStatus status = train.end();
-        EXPECT_LT(std::chrono::steady_clock::now() - killed_at, 30s);
-        EXPECT_EQ(status.code, static_cast<int>(ExitCode::kPeerLost)) << train.text();
-        EXPECT_EQ(train.last_line(), fmt::format("isthmus: {} was lost (killed by signal 9 "
-                                                 "(Killed)); the other processes of the run have "
-                                                 "been stopped",
-                                                 expected_name));
-        EXPECT_TRUE(all_gone(children));
-    }
+    std::string endless_ = std::string(kTwo) + "sync_every_steps = 10\n";
 };
 
-TEST_F(KilledRun, ASiteThatMeetsAfterEveryStep) {
-    kill_one("--site 1", "site 1", 1);
+TEST_F(KilledRun, ASiteIsStartedAgainAndTheRunEndsWell) {
+    const Path file = write_config(400, std::string(kTwo) + "sync_every_steps = 5\n");
+    Program train({"train", file.string()});
+    ASSERT_TRUE(train.says("round 2 after"));
+    ::kill(child_with(train.process().pid(), "--name oslo"), SIGKILL);
+    EXPECT_TRUE(train.says("it is started again (1 of 3)"));
+    EXPECT_TRUE(train.end().ok()) << train.text();
+    EXPECT_NE(train.text().find("all 2 sites hold state"), std::string::npos) << train.text();
 }
 
-TEST_F(KilledRun, ASiteThatTrainsMostOfTheTime) {
-    kill_one("--site 0", "site 0", 50);
+TEST_F(KilledRun, ACoordinatorIsStartedAgainAndTheRunEndsWell) {
+    const Path file = write_config(400, std::string(kTwo) + "sync_every_steps = 5\n");
+    Program train({"train", file.string()});
+    ASSERT_TRUE(train.says("round 2 after"));
+    ::kill(child_with(train.process().pid(), "coordinator"), SIGKILL);
+    EXPECT_TRUE(train.says("it is started again (1 of 3)"));
+    EXPECT_TRUE(train.end().ok()) << train.text();
+    EXPECT_NE(train.text().find("all 2 sites hold state"), std::string::npos) << train.text();
 }
 
-TEST_F(KilledRun, TheCoordinator) {
-    kill_one("coordinator", "coordinator", 10);
+TEST_F(KilledRun, ACoordinatorOnceTooOftenEndsAll) {
+    const Path file = write_config(1'000'000, endless_);
+    Program train({"train", file.string(), "--restarts", "0"});
+    ASSERT_TRUE(train.says("round 2 after"));
+    const auto children = children_of(train.process().pid());
+    EXPECT_EQ(children.size(), 3u);
+    ::kill(child_with(train.process().pid(), "coordinator"), SIGKILL);
+    EXPECT_EQ(train.end().code, static_cast<int>(ExitCode::kPeerLost)) << train.text();
+    EXPECT_EQ(train.last_line(),
+              "isthmus: coordinator was lost (killed by signal 9 (Killed)); the other processes of "
+              "the run have been stopped");
+    EXPECT_TRUE(all_gone(children));
 }
 
 TEST_F(KilledRun, TheSupervisorLeavesNobodyBehind) {
-    const Path file = write_config(1'000'000, "sites = 2\nsync_every_steps = 10\n");
+    const Path file = write_config(1'000'000, endless_);
     Program train({"train", file.string()});
-    ASSERT_TRUE(train.says("round 1 committed"));
+    ASSERT_TRUE(train.says("round 1 after"));
     const auto children = children_of(train.process().pid());
     ::kill(train.process().pid(), SIGKILL);
     EXPECT_EQ(train.end().signal, SIGKILL);
@@ -279,9 +249,9 @@ TEST_F(KilledRun, TheSupervisorLeavesNobodyBehind) {
 }
 
 TEST_F(KilledRun, CtrlCEndsAllWith130) {
-    const Path file = write_config(1'000'000, "sites = 2\nsync_every_steps = 10\n");
+    const Path file = write_config(1'000'000, endless_);
     Program train({"train", file.string()});
-    ASSERT_TRUE(train.says("round 1 committed"));
+    ASSERT_TRUE(train.says("round 1 after"));
     const auto children = children_of(train.process().pid());
     EXPECT_EQ(children.size(), 3u);
     ::kill(train.process().pid(), SIGINT);
@@ -292,43 +262,23 @@ TEST_F(KilledRun, CtrlCEndsAllWith130) {
     EXPECT_TRUE(all_gone(children));
 }
 
-/// Without a supervisor, as on several machines: processes find a loss out by themselves.
-class AloneRun : public SitesRun {
-  protected:
-    void start() {
-        file_ = write_config(1'000'000, "sites = 2\nsync_every_steps = 10\nround_budget_s = 8\n")
-                    .string();
-        // The order of start does not matter.
-        for (int s = 0; s < 2; ++s) {
-            sites_.push_back(std::make_unique<Program>(
-                std::vector<std::string>{"site", file_, "--site", std::to_string(s)}));
-        }
-        coordinator_ = std::make_unique<Program>(std::vector<std::string>{"coordinator", file_});
-        ASSERT_TRUE(coordinator_->says("round 2 committed"));
-    }
-    static void expect_lost(Program& program, const std::string& why) {
-        EXPECT_EQ(program.end().code, static_cast<int>(ExitCode::kPeerLost)) << program.text();
-        EXPECT_TRUE(program.last_line().starts_with("isthmus: the run ended: " + why))
-            << program.last_line();
-    }
-    std::string file_;
-    std::vector<std::unique_ptr<Program>> sites_;
-    std::unique_ptr<Program> coordinator_;
-};
-
-TEST_F(AloneRun, AKilledSiteIsNamedByAllOthers) {
-    start();
-    ::kill(sites_[1]->process().pid(), SIGKILL);
-    expect_lost(*coordinator_, "site 1 is lost: nothing heard of it for 2.");
-    expect_lost(*sites_[0], "site 1 is lost: nothing heard of it for 2.");
+TEST_F(SitesRun, ASiteThatDiffersIsRefusedWithTheKeys) {
+    const std::string file =
+        write_config(1'000'000, std::string(kTwo) + "sync_every_steps = 10\n").string();
+    Program coordinator({"coordinator", file});
+    Program paris({"site", file, "--name", "paris"});
+    Program oslo({"site", file, "--name", "oslo", "--set", "optim.lr=0.1"});
+    EXPECT_EQ(oslo.end().code, static_cast<int>(ExitCode::kPeerLost));
+    EXPECT_NE(oslo.last_line().find("optim.lr = 0.1 there, 0.002 here"), std::string::npos)
+        << oslo.text();
 }
 
-TEST_F(AloneRun, AKilledCoordinatorIsNamedByAllSites) {
-    start();
-    ::kill(coordinator_->process().pid(), SIGKILL);
-    for (auto& site : sites_) {
-        expect_lost(*site, "the coordinator is lost: nothing heard of it for 2.");
-    }
+TEST_F(SitesRun, ASiteThatTheRunDoesNotHaveIsRefused) {
+    const std::string file =
+        write_config(10, std::string(kTwo) + "sync_every_steps = 5\n").string();
+    Program rome({"site", file, "--name", "pariz"});
+    EXPECT_EQ(rome.end().code, static_cast<int>(ExitCode::kUsage));
+    EXPECT_NE(rome.last_line().find("did you mean paris?"), std::string::npos) << rome.text();
 }
 
 }  // namespace
