@@ -115,6 +115,7 @@ void CoordinatorStep::hello(const std::string& name, const Hello& h) {
 bool CoordinatorStep::newcomer(SiteId id, const Hello& h) {
     if (at(id).incarnation == h.incarnation) return false;
     if (at(id).standing != Standing::kAbsent) lose(id, "it was started again");
+    at(id).draining = false;  // it came back of its own will
     return true;
 }
 
