@@ -183,7 +183,10 @@ void train(const Arguments& a, Log& log) {
     options.nonce = random_bits(static_cast<std::uint64_t>(::getpid()), number);
     if (!a.rate.empty()) {
         const net::ShaperConfig shape{.bits_per_second = net::parse_rate(a.rate, "--rate"),
-                                      .latency = net::parse_duration(a.latency, "--latency")};
+                                      .latency = net::parse_duration(a.latency, "--latency"),
+                                      .jitter = std::chrono::nanoseconds(0),
+                                      .outage = {},
+                                      .seed = 0};
         options.data.route = [&, shape](const outer::PeerInfo& peer) {
             return links.through(peer.endpoint, shape);
         };

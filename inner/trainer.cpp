@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.hpp"
 #include "base/error.hpp"
 #include "inner/data/order.hpp"
 #include "inner/data/windows.hpp"
@@ -112,6 +113,10 @@ class SiteTrainer final : public Trainer {
     }
 
     std::int64_t steps_done() const override { return steps_; }
+    void set_steps_done(std::int64_t steps) override {
+        CHECK(steps >= 0);
+        steps_ = steps;
+    }
     std::int64_t skipped_steps() const override { return skipped_; }
     SampleNumber position() const override { return position_; }
 
@@ -121,6 +126,11 @@ class SiteTrainer final : public Trainer {
     }
     std::span<float> second_moments(UnitId id) override {
         return machine_.optimizer.second_moments(id);
+    }
+    std::int64_t updates() const override { return updates_; }
+    void set_updates(std::int64_t updates) override {
+        CHECK(updates >= 0);
+        updates_ = updates;
     }
     std::span<const float> gradients(UnitId id) override { return units_[id.value]->gradients(); }
     void parameters_changed() override { machine_.model.refresh(stream_); }

@@ -85,6 +85,9 @@ class Trainer {
     virtual double evaluate(Split, std::int64_t windows) = 0;
 
     virtual std::int64_t steps_done() const = 0;
+    /// The run has made `steps` (this site came later, or others were faster): the learning rate
+    /// goes on from there. Adam's own count of updates is another number and stays.
+    virtual void set_steps_done(std::int64_t steps) = 0;
     virtual std::int64_t skipped_steps() const = 0;
     virtual SampleNumber position() const = 0;  ///< the next sample number
 
@@ -93,6 +96,10 @@ class Trainer {
     virtual std::span<float> parameters(UnitId) = 0;
     virtual std::span<float> first_moments(UnitId) = 0;
     virtual std::span<float> second_moments(UnitId) = 0;
+    /// How many updates the moments have seen, from which AdamW's bias correction follows: it
+    /// belongs to them, not to the run's steps, and travels with them.
+    virtual std::int64_t updates() const = 0;
+    virtual void set_updates(std::int64_t) = 0;
     virtual std::span<const float> gradients(UnitId) = 0;  ///< of the last step, unclipped
     virtual void parameters_changed() = 0;
 

@@ -30,7 +30,7 @@ void check(CommandContext& context, const Options& options) {
         fmt::format("{}: good; run \"{}\" in {}, {} steps of {} tokens a site, {} site(s), {} of "
                     "memory a site\n",
                     options.check, config.name, config.run_folder, config.train.steps,
-                    with_commas(config.tokens_per_step()), config.outer.sites,
+                    with_commas(config.tokens_per_step()), config.outer.num_sites(),
                     human_bytes(memory.arena_bytes)));
 }
 

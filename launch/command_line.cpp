@@ -15,12 +15,12 @@ namespace {
 constexpr const char* kIntroduction =
     "isthmus trains one model on several sites that only a thin link joins.\n"
     "\n"
-    "  isthmus data prepare TEXT --out data/mine    text to tokens\n"
-    "  isthmus config --defaults > run.toml         every key with its help\n"
-    "  isthmus train run.toml --set data=data/mine  train; outer.sites says at how many sites\n"
-    "  isthmus eval runs/run                        its loss on the validation part\n"
-    "  isthmus generate runs/run --prompt \"The \"    text from it\n"
-    "  isthmus doctor                               what this machine offers and lacks\n"
+    "  isthmus data prepare TEXT --out data/mine                     text to tokens\n"
+    "  isthmus new run --data data/mine --sites paris,oslo           run.toml and keys\n"
+    "  isthmus train run.toml                                        train at all its sites\n"
+    "  isthmus status run                                            how it goes\n"
+    "  isthmus eval runs/run                                         its validation loss\n"
+    "  isthmus generate runs/run --prompt \"The \"                     text from it\n"
     "\n"
     "Each command has --help; isthmus --help lists all commands and the exit codes.\n";
 
@@ -101,6 +101,7 @@ std::string explain(CLI::App& app, const CLI::ParseError& error) {
 }
 
 void add_commands(CLI::App& app, CommandContext& context) {
+    add_new_command(app, context);
     add_train_command(app, context);
     add_eval_command(app, context);
     add_generate_command(app, context);
@@ -109,7 +110,10 @@ void add_commands(CLI::App& app, CommandContext& context) {
     add_doctor_command(app, context);
     add_site_command(app, context);
     add_coordinator_command(app, context);
+    add_status_command(app, context);
+    add_ctl_command(app, context);
     add_link_command(app, context);
+    add_keys_command(app, context);
 }
 
 }  // namespace

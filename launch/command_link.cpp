@@ -1,44 +1,17 @@
 #include "launch/command_link.hpp"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdio>
 #include <memory>
-#include <optional>
 
 #include "base/error.hpp"
 #include "launch/command.hpp"
+#include "net/config.hpp"
 #include "net/thin_link.hpp"
 
 namespace isthmus::launch {
 
-using std::chrono::nanoseconds;
-using namespace std::chrono_literals;
-
 namespace {
-
-constexpr nanoseconds kLongestTime = std::chrono::hours(24);
-/// What one connection and direction may hold: rate x latency lies in memory.
-constexpr double kMostBytesUnderWay = 256e6;
-
-struct Unit {
-    const char* name;
-    double factor;
-};
-constexpr Unit kRates[] = {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}};
-constexpr Unit kTimes[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
-
-/// "20mbit" in the base unit; nothing unless it is a number and one of the units.
-template <std::size_t n>
-std::optional<double> number_with_unit(const std::string& text, const Unit (&units)[n]) {
-    double number = 0;
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
-    if (error != std::errc()) return std::nullopt;
-    for (const Unit& unit : units)
-        if (std::string(rest, end) == unit.name) return number * unit.factor;
-    return std::nullopt;
-}
 
 struct LinkWords {
     std::string listen = "127.0.0.1:0", to, rate, latency, jitter = "0ms", outage;
@@ -47,8 +20,8 @@ struct LinkWords {
 
 net::ThinLinkOptions options_of(const LinkWords& words) {
     net::ThinLinkOptions options;
-    const HostPort listen = parse_host_port("--listen", words.listen);
-    const HostPort to = parse_host_port("--to", words.to);
+    const net::HostPort listen = parse_host_port("--listen", words.listen);
+    const net::HostPort to = parse_host_port("--to", words.to);
     if (to.port == 0)
         throw fatal(ExitCode::kUsage, "--to {}: port 0 cannot be connected to", words.to);
     options.listen_address = listen.host;
@@ -56,20 +29,13 @@ net::ThinLinkOptions options_of(const LinkWords& words) {
     options.to_host = to.host;
     options.to_port = to.port;
     net::ShaperConfig& shape = options.shape;
-    shape.bits_per_second = parse_rate("--rate", words.rate);
-    shape.latency = parse_duration("--latency", words.latency);
-    shape.jitter = parse_duration("--jitter", words.jitter);
-    if (!words.outage.empty()) shape.outage = parse_outage("--outage", words.outage);
+    shape.bits_per_second = net::parse_rate(words.rate, "--rate");
+    shape.latency = net::parse_duration(words.latency, "--latency");
+    shape.jitter = net::parse_duration(words.jitter, "--jitter");
+    if (!words.outage.empty()) shape.outage = net::parse_outage(words.outage, "--outage");
     shape.seed = words.seed;
-    const double under_way = static_cast<double>(shape.bits_per_second) / 8e9 *
-                             static_cast<double>((shape.latency + shape.jitter).count());
-    if (under_way > kMostBytesUnderWay) {
-        throw fatal(ExitCode::kUsage,
-                    "--rate {} with --latency {} and --jitter {} has {:.0f} MB under way, at most "
-                    "{:.0f} are allowed; lower one of them",
-                    words.rate, words.latency, words.jitter, under_way / 1e6,
-                    kMostBytesUnderWay / 1e6);
-    }
+    net::check_under_way(shape, fmt::format("--rate {} with --latency {} and --jitter {}",
+                                            words.rate, words.latency, words.jitter));
     return options;
 }
 
@@ -88,63 +54,10 @@ void run_link(CommandContext& context, const LinkWords& words) {
 
 }  // namespace
 
-std::int64_t parse_rate(const std::string& option, const std::string& text) {
-    const auto rate = number_with_unit(text, kRates);
-    if (!rate || !(*rate >= 1e3 && *rate <= 10e9)) {
-        throw fatal(ExitCode::kUsage,
-                    "{} {}: not a rate from 1kbit to 10gbit; write 500kbit, 20mbit or 1gbit",
-                    option, text);
-    }
-    return static_cast<std::int64_t>(*rate);
-}
-
-nanoseconds parse_duration(const std::string& option, const std::string& text) {
-    const auto time = number_with_unit(text, kTimes);
-    if (!time || !(*time >= 0 && *time <= static_cast<double>(kLongestTime.count()))) {
-        throw fatal(ExitCode::kUsage, "{} {}: not a time up to a day; write 50ms, 1s or 250us",
-                    option, text);
-    }
-    return nanoseconds(static_cast<std::int64_t>(*time));
-}
-
-net::OutageSchedule parse_outage(const std::string& option, const std::string& text) {
-    const std::string first = "every=", second = ",for=";
-    const std::size_t comma = text.find(second);
-    if (!text.starts_with(first) || comma == std::string::npos) {
-        throw fatal(ExitCode::kUsage, "{} {}: not an outage; write every=60s,for=5s", option, text);
-    }
-    const net::OutageSchedule outage{
-        parse_duration(option + " every", text.substr(first.size(), comma - first.size())),
-        parse_duration(option + " for", text.substr(comma + second.size()))};
-    if (outage.lasts >= outage.every || outage.lasts == 0ns) {
-        throw fatal(ExitCode::kUsage, "{} {}: an outage lasts longer than 0 and less than every",
-                    option, text);
-    }
-    return outage;
-}
-
-HostPort parse_host_port(const std::string& option, const std::string& text) {
-    const std::size_t colon = text.rfind(':');
-    HostPort result;
-    bool right = colon != std::string::npos && colon > 0;
-    if (right) {
-        const char* end = text.data() + text.size();
-        const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, result.port);
-        right = error == std::errc() && rest == end;
-        result.host = text.substr(0, colon);
-    }
-    if (right && result.host.starts_with('[') && result.host.ends_with(']')) {
-        result.host = result.host.substr(1, result.host.size() - 2);
-    } else if (right && result.host.find(':') != std::string::npos) {
-        right = false;  // an IPv6 address without brackets
-    }
-    if (!right || result.host.empty()) {
-        throw fatal(ExitCode::kUsage,
-                    "{} {}: not HOST:PORT with a port up to 65535; write 127.0.0.1:5000 or "
-                    "[::1]:5000",
-                    option, text);
-    }
-    return result;
+net::HostPort parse_host_port(const std::string& option, const std::string& text) {
+    const auto parsed = net::parse_host_port(text);
+    if (!parsed) throw fatal(ExitCode::kUsage, "{} {}", option, parsed.error().message);
+    return *parsed;
 }
 
 void add_link_command(CLI::App& app, CommandContext& context) {

@@ -21,4 +21,8 @@ void add_run_options(CLI::App& command, RunOptions& options);
 /// ERRORS  throws Fatal(kUsage): see load_run_config.
 RunConfig load_run(CommandContext&, const RunOptions&);
 
+/// The folder that `word` means: itself, the one of a run's FILE.toml, or runs/WORD.
+/// ERRORS  throws Fatal(kInput) when there is no such folder.
+Path run_folder_of(CommandContext&, const std::string& word);
+
 }  // namespace isthmus::launch

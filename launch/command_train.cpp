@@ -13,6 +13,7 @@ namespace {
 
 struct Options : RunOptions {
     bool overwrite = false;
+    int restarts = 3;
 };
 
 void train_one_site(CommandContext& context, const RunConfig& config) {
@@ -23,10 +24,10 @@ void train_one_site(CommandContext& context, const RunConfig& config) {
 
 void run(CommandContext& context, const Options& options) {
     const RunConfig config = load_run(context, options);
-    check_before_start(context, config, config.outer.sites);
+    check_before_start(context, config, config.outer.num_sites());
     create_run_folder(context.files, config.folder(), options.overwrite);
-    if (config.outer.sites > 1) {
-        train_many_sites(context, config);
+    if (config.several_sites()) {
+        train_many_sites(context, config, options.restarts);
     } else {
         train_one_site(context, config);
     }
@@ -39,10 +40,18 @@ void add_train_command(CLI::App& app, CommandContext& context) {
     auto options = std::make_shared<Options>();
     add_run_options(*command, *options);
     command->add_flag("--overwrite", options->overwrite, "replace the run that is in the folder");
+    command
+        ->add_option("--restarts", options->restarts,
+                     "with several sites: how often a process that was killed is started again")
+        ->type_name("TIMES")
+        ->check(CLI::Range(0, 1'000'000))
+        ->capture_default_str();
     command->footer(
         "Writes config.toml, doctor.json, data.json, steps.jsonl, evals.jsonl and, at the end or\n"
-        "after Ctrl-C, model/: a Hugging Face folder. With outer.sites > 1 each site has its own\n"
-        "records in site-N/. Every key of FILE.toml: isthmus config --defaults");
+        "after Ctrl-C, model/: a Hugging Face folder. If outer.sites names several, each has its "
+        "own\n"
+        "records in site-NAME/, and `isthmus status` and `ctl` work on the folder.\n"
+        "Every key of FILE.toml: isthmus config --defaults");
     command->callback([options, &context] { run(context, *options); });
 }
 

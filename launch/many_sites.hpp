@@ -1,28 +1,31 @@
 // A run of several sites from the command's side: what `train` starts, and what `site` and
-// `coordinator` do. sites.hpp has the machinery.
+// `coordinator` do.
 #pragma once
 
-#include <cstdint>
+#include <string>
+#include <vector>
 
-#include "base/ids.hpp"
 #include "launch/command.hpp"
 #include "launch/run_config.hpp"
 
 namespace isthmus::launch {
 
 /// Starts a coordinator and every site on this machine as children of this program and waits for
-/// them. REQUIRES the run's folder stands (create_run_folder). ERRORS  throws Fatal: what
-/// supervise_run throws.
-void train_many_sites(CommandContext&, const RunConfig&);
+/// them; says with which state all have ended. REQUIRES the run's folder stands
+/// (create_run_folder). ERRORS  throws Fatal: what supervise_run throws; kInternal when sites that
+/// finished hold different parameters.
+void train_many_sites(CommandContext&, const RunConfig&, int restarts);
 
-/// One site of the run, in this process. Records go to RUN/site-N; site 0 writes RUN/model.
+struct SiteWords {
+    std::string name, listen, advertise, key_file;
+    std::vector<std::string> coordinator;
+};
+/// One site of the run, in this process. Records and the model go to RUN/site-NAME; a site that was
+/// started before goes on with its records.
 /// ERRORS  throws Fatal: what train_here and the meeting throw.
-void train_one_of_many(CommandContext&, const RunConfig&, SiteId, bool overwrite);
+void train_one_of_many(CommandContext&, const RunConfig&, const SiteWords&);
 
-void coordinate(CommandContext&, const RunConfig&);
-
-/// A fingerprint of everything that must be the same at all sites: the configuration without what
-/// is a machine's own affair (folders, threads, instruction set, evaluation), and the data.
-std::uint64_t shared_config_hash(RunConfig, std::uint64_t data_fingerprint);
+/// The coordinator of the run, in this process. `listen`: "" = as configured.
+void coordinate(CommandContext&, const RunConfig&, const std::string& listen);
 
 }  // namespace isthmus::launch

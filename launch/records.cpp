@@ -23,8 +23,8 @@ void number(fmt::memory_buffer& out, std::string_view key, double value) {
 
 }  // namespace
 
-JsonLines::JsonLines(FileSystem& files, const Path& path) : name_(path.string()) {
-    auto file = files.create(path);
+JsonLines::JsonLines(FileSystem& files, const Path& path, Mode mode) : name_(path.string()) {
+    auto file = mode == Mode::kAppend ? files.append(path) : files.create(path);
     if (!file) {
         throw fatal(ExitCode::kResources, "{}: the run's records need a writable folder",
                     file.error().message);

@@ -35,7 +35,8 @@ namespace isthmus::launch {
 /// ERRORS  throws Fatal(kResources) naming the file when the disk refuses.
 class JsonLines {
   public:
-    JsonLines(FileSystem&, const Path&);
+    enum class Mode { kReplace, kAppend };
+    JsonLines(FileSystem&, const Path&, Mode = Mode::kReplace);
     /// Flushes what is left, best effort: after an error, the lines before it are worth having.
     ~JsonLines();
     JsonLines(const JsonLines&) = delete;

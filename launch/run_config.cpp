@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
 
 namespace isthmus::launch {
 
@@ -47,13 +48,11 @@ void check_train(const inner::TrainConfig& train, const inner::ModelConfig& mode
               train.eval_every);
 }
 
-/// Sites average every sync_every steps; a run whose last steps are never averaged would end with
-/// different weights at each site.
 void check_outer(const outer::OuterConfig& outer, const inner::TrainConfig& train) {
-    if (outer.sites <= 1) return;
-    refuse_if(outer.sync_every_steps > train.steps,
-              "outer.sync_every_steps = {} is more than train.steps = {}: the sites would never "
-              "meet; lower it",
+    if (outer.num_sites() < 2) return;
+    refuse_if(outer.sync_schedule.empty() && outer.sync_every_steps > train.steps,
+              "outer.sync_every_steps = {} is more than train.steps = {}: the sites would meet "
+              "only at the end; lower it",
               outer.sync_every_steps, train.steps);
 }
 
@@ -73,10 +72,16 @@ void RunConfig::describe(ConfigVisitor& v) {
             {.help = "folder that `isthmus data prepare` or `data import` wrote, relative to where "
                      "the command is started"});
     v.field("run_folder", run_folder, {.help = "where records and the model go; \"\" = runs/NAME"});
+    v.field(
+        "run_id", run_id,
+        {.help = "tells this run from others that meet it on a network; \"\" = from its name and "
+                 "coordinator key"});
     v.section("model", model, "the transformer: a preset, and what differs from it");
     v.section("train", train, "steps, batches, precision, evaluation");
     v.section("optim", optim, "AdamW and its schedule");
     v.section("outer", outer, "several sites that meet over a thin link");
+    v.section("net", net, "addresses, keys and the time budget of a run with several sites");
+    v.section("link", link, "an emulated thin link between sites on one machine");
 }
 
 void RunConfig::resolve() {
@@ -85,10 +90,23 @@ void RunConfig::resolve() {
     if (run_folder.empty()) run_folder = (Path("runs") / name).string();
     model.resolve();
     if (train.sequence == 0) train.sequence = model.context;
-    train.resolve_batch(outer.sites);
+    outer.resolve();
+    train.resolve_batch(outer.num_sites());
     check_train(train, model);
     check_schedule(optim, train);
     check_outer(outer, train);
+    net.check(outer.sites);
+    static_cast<void>(link.shaper());
+}
+
+net::RunId RunConfig::run_number() const {
+    return net::RunId(hash64(run_id.empty() ? name + " " + net.coordinator_key : run_id));
+}
+
+std::vector<std::int64_t> RunConfig::meetings() const {
+    return outer::meeting_steps(outer, train.steps, [this](std::int64_t step) {
+        return inner::learning_rate(optim, step, train.steps);
+    });
 }
 
 void RunConfig::require_data() const {

@@ -12,6 +12,8 @@
 #include "inner/model/config.hpp"
 #include "inner/optim/config.hpp"
 #include "inner/trainer.hpp"
+#include "net/config.hpp"
+#include "net/frame.hpp"
 #include "outer/config.hpp"
 
 namespace isthmus::launch {
@@ -20,10 +22,13 @@ struct RunConfig {
     std::string name;        ///< "" = the file's name without .toml
     std::string data;        ///< a folder that `isthmus data prepare` or `import` wrote
     std::string run_folder;  ///< "" = runs/NAME
+    std::string run_id;      ///< "" = name and coordinator key
     inner::ModelConfig model;
     inner::TrainConfig train;
     inner::OptimConfig optim;
     outer::OuterConfig outer;
+    net::NetConfig net;
+    net::LinkConfig link;
 
     void describe(ConfigVisitor&);
 
@@ -34,6 +39,14 @@ struct RunConfig {
     /// ERRORS  throws Fatal(kUsage) when `data` is not set.
     void require_data() const;
     Path folder() const { return run_folder; }
+    bool several_sites() const { return outer.num_sites() > 1; }
+    /// Tells runs apart that meet on one network; every frame carries it. Equal wherever the run's
+    /// name and its coordinator's key are.
+    net::RunId run_number() const;
+    /// The steps after which sites meet.
+    std::vector<std::int64_t> meetings() const;
+    /// Samples of one optimizer step of one site.
+    std::int64_t samples_per_step() const { return train.batch * train.accumulate; }
     std::int64_t sequence() const { return train.sequence; }
     /// Tokens of one optimizer step of one site.
     std::int64_t tokens_per_step() const { return train.batch * train.accumulate * train.sequence; }

@@ -23,7 +23,8 @@ void clear_records(FileSystem& files, const Path& folder) {
         if (entries)
             for (const Path& file : *entries) remove_file(files, file);
     }
-    for (const char* name : {kStepsName, kEvalsName, kDataName, kDoctorName})
+    for (const char* name : {kStepsName, kEvalsName, kDataName, kDoctorName, kRoundsName, kEndName,
+                             kStatusName, kAddressName, kControlSocketName, kJournalName})
         remove_file(files, folder / name);
 }
 
@@ -55,6 +56,10 @@ void create_run_folder(FileSystem& files, const Path& folder, bool overwrite) {
     for (const Path& entry : *entries)
         if (entry.filename().string().starts_with(kSitePrefix)) clear_records(files, entry);
     clear_records(files, folder);
+}
+
+Path site_folder(const Path& run_folder, const std::string& site) {
+    return run_folder / (kSitePrefix + site);
 }
 
 void write_run_file(FileSystem& files, const Path& file, std::string_view content) {

@@ -1,18 +1,23 @@
 #include "launch/sites.hpp"
 
-#include <unistd.h>
-
-#include <charconv>
+#include <algorithm>
 #include <chrono>
-#include <thread>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/check.hpp"
 #include "base/error.hpp"
 #include "base/random.hpp"
+#include "launch/emulated_links.hpp"
+#include "launch/meeting_place.hpp"
 #include "launch/model_port.hpp"
-#include "net/link.hpp"
-#include "outer/coordinator_driver.hpp"
-#include "outer/samples.hpp"
+#include "launch/random_number.hpp"
+#include "launch/round_records.hpp"
+#include "launch/run_folder.hpp"
+#include "launch/run_keys.hpp"
+#include "launch/shared_config.hpp"
+#include "net/address.hpp"
+#include "outer/outer_step.hpp"
 #include "outer/site_driver.hpp"
 
 namespace isthmus::launch {
@@ -20,191 +25,255 @@ namespace isthmus::launch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using outer::SiteDriver;
 
-/// How often a site looks for the coordinator's address before it is there.
-constexpr std::chrono::milliseconds kLookAgain{20};
-
-struct Meeting {
-    std::string endpoint;
-    net::RunId run;
-};
-
-/// Tells runs apart that share a machine; no secret.
-net::RunId draw_run_id() {
-    const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-    return net::RunId(
-        random_bits(static_cast<std::uint64_t>(now), static_cast<std::uint64_t>(::getpid())));
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-void throw_if_failed(const Status& status, ExitCode code, std::string_view what) {
-    if (!status) throw fatal(code, "{}{}", what, status.error().message);
-}
-
-Meeting parse_meeting(const std::string& line, const Path& file) {
-    Meeting meeting;
-    const auto space = line.find(' ');
-    if (space != std::string::npos && line.ends_with('\n')) {
-        meeting.endpoint = line.substr(0, space);
-        const char* end = line.data() + line.size() - 1;
-        const auto parsed = std::from_chars(line.data() + space + 1, end, meeting.run.value, 16);
-        if (parsed.ec == std::errc() && parsed.ptr == end) return meeting;
+/// "HOST:PORT" as an endpoint.
+std::string endpoint_of(const std::string& address) {
+    const auto parsed = net::parse_host_port(address);
+    if (!parsed) throw fatal(ExitCode::kUsage, "coordinator: {}", parsed.error().message);
+    if (parsed->port == 0) {
+        throw fatal(ExitCode::kUsage,
+                    "coordinator {}: port 0 cannot be connected to; give the port that the "
+                    "coordinator listens on",
+                    address);
     }
-    throw fatal(ExitCode::kInput, "{}: not a coordinator's address; remove it and start again",
-                file.string());
+    return std::string(net::kTcp) + address;
 }
 
-/// ERRORS Fatal(kPeerLost) when no coordinator has written its address within the join budget.
-Meeting wait_for_meeting(const SiteRun& run, FileSystem& files) {
-    const Path file = run.run_folder / kMeetingFile;
-    const auto end = Clock::now() + run.outer.budget().join;
-    while (!files.exists(file)) {
-        if (run.stop && run.stop()) throw fatal(ExitCode::kInterrupted, "interrupted");
-        if (Clock::now() > end) {
-            throw fatal(ExitCode::kPeerLost,
-                        "no coordinator within {:g} s: {} did not appear; start `isthmus "
-                        "coordinator` with the same run folder",
-                        run.outer.join_budget_s, file.string());
-        }
-        std::this_thread::sleep_for(kLookAgain);
-    }
-    const auto text = read_text(files, file, 4096);
-    if (!text) throw fatal(ExitCode::kInput, "{}", text.error().message);
-    return parse_meeting(*text, file);
+std::string digest_of_parameters(inner::Trainer& trainer) {
+    outer::Digester digester;
+    const auto units = static_cast<std::uint32_t>(trainer.layout().units.size());
+    for (std::uint32_t u = 0; u < units; ++u)
+        digester.update(std::span<const float>(trainer.parameters(UnitId(u))));
+    return outer::hex(digester.finish());
 }
 
 }  // namespace
 
-void run_coordinator(const CoordinatorRun& run, FileSystem& files, Log& log) {
-    net::Context context;
-    const net::RunId id = draw_run_id();
-    const auto created =
-        outer::CoordinatorDriver::create(context,
-                                         {.run = id,
-                                          .num_sites = static_cast<std::uint32_t>(run.outer.sites),
-                                          .budget = run.outer.budget()},
-                                         log);
-    if (!created) throw fatal(ExitCode::kResources, "{}", created.error().message);
-    outer::CoordinatorDriver& coordinator = *created.value();
-    const Path file = run.run_folder / kMeetingFile;
-    throw_if_failed(
-        replace_file(files, file, fmt::format("{} {:016x}\n", coordinator.endpoint(), id.value)),
-        ExitCode::kResources, "");
-    log.info("waiting for {} sites at {}", run.outer.sites, coordinator.endpoint());
-    const Status ended = coordinator.run(run.stop);
-    // Whoever comes later must not find the address of nobody.
-    if (const Status removed = files.remove(file); !removed) {
-        log.warn("{}", removed.error().message);
-    }
-    if (!ended && run.stop && run.stop()) throw fatal(ExitCode::kInterrupted, "interrupted");
-    throw_if_failed(ended, ExitCode::kPeerLost, "the run ended: ");
+void write_site_end(FileSystem& files, const Path& site_folder, const SiteEnd& end) {
+    const nlohmann::ordered_json json = {{"round", end.round},
+                                         {"state", end.state},
+                                         {"parameters", end.parameters},
+                                         {"drained", end.drained}};
+    write_run_file(files, site_folder / kEndName, json.dump() + "\n");
+}
+
+Result<SiteEnd> read_site_end(FileSystem& files, const Path& site_folder) {
+    const Path file = site_folder / kEndName;
+    const auto text = read_text(files, file, 4096);
+    if (!text) return text.error();
+    const auto json = nlohmann::ordered_json::parse(*text, nullptr, false);
+    if (!json.is_object() || !json.contains("state") || !json.contains("parameters"))
+        return Error{fmt::format("{}: not the end of a site", file.string())};
+    return SiteEnd{.state = json.value("state", ""),
+                   .parameters = json.value("parameters", ""),
+                   .round = json.value("round", std::uint64_t{0}),
+                   .drained = json.value("drained", false)};
 }
 
 struct SiteMeeting::Impl {
     SiteRun run;
     FileSystem& files;
     Log& log;
+    net::KeyPair keys;
+    RoundPrediction prediction;
+    JsonLines rounds;
+    // Declared so that what uses another ends before it.
     net::Context context;
-    std::unique_ptr<outer::SiteDriver> driver;
-    std::vector<float> buffer;  ///< parameters on their way between trainer and driver
-    std::uint64_t samples_drawn = 0;
-    std::uint64_t samples_reported = 0;
+    std::unique_ptr<EmulatedLinks> links;
+    std::unique_ptr<TrainerPort> port;
+    std::unique_ptr<SiteDriver> driver;
+    std::optional<SiteDriver::Finished> finished;
+    bool said_missing = false;
+    double train_s = 0, lost_s = 0;  ///< since the last round
 
-    Impl(SiteRun r, FileSystem& f, Log& l) : run(std::move(r)), files(f), log(l) {}
+    Impl(SiteRun r, FileSystem& f, Log& l)
+        : run(std::move(r)),
+          files(f),
+          log(l),
+          keys(site_keys(run.config.net, run.name, run.key_file)),
+          prediction(predict_round(run.config, unit_elements(run.config))),
+          rounds(f, run.folder / kRoundsName, JsonLines::Mode::kAppend) {
+        if (const auto shape = run.config.link.shaper())
+            links = std::make_unique<EmulatedLinks>(*shape, log);
+    }
 
-    void next_samples(std::span<SampleNumber> out) {
-        const outer::SampleShare share{
-            .site = run.site,
-            .num_sites = static_cast<std::uint32_t>(run.outer.sites),
-            .micro_batch_samples = static_cast<std::uint64_t>(run.micro_batch)};
-        for (SampleNumber& sample : out) {
-            sample = outer::site_sample(share, SampleNumber(samples_drawn++));
+    bool stopped() const { return run.stop && run.stop(); }
+
+    std::vector<std::string> coordinator_endpoints() const {
+        const auto& addresses =
+            run.coordinator.empty() ? run.config.net.coordinator : run.coordinator;
+        std::vector<std::string> endpoints;
+        for (const std::string& address : addresses) endpoints.push_back(endpoint_of(address));
+        return endpoints;
+    }
+
+    /// By the network thread.
+    std::vector<std::string> look_for_coordinator() {
+        const Path folder = run.config.folder();
+        std::string endpoint = read_coordinator_address(files, folder);
+        if (!endpoint.empty()) return {std::move(endpoint)};
+        if (!said_missing) {
+            log.info("no coordinator yet: waiting for {}, which `isthmus coordinator` writes",
+                     (folder / kAddressName).string());
+            said_missing = true;
+        }
+        return {};
+    }
+
+    outer::DataPlane::Options data_options() {
+        const auto listen = run.config.net.listen_of(run.name);
+        outer::DataPlane::Options data;
+        data.listen = run.listen.empty() ? listen.address : run.listen;
+        data.advertise = run.advertise.empty() ? listen.advertise : run.advertise;
+        data.keys = keys;
+        data.streams = static_cast<int>(run.config.net.streams);
+        data.window_bytes = static_cast<std::size_t>(run.config.net.window_mb) << 20;
+        if (links)
+            data.route = [this](const outer::PeerInfo& peer) {
+                return links->through(peer.endpoint);
+            };
+        return data;
+    }
+
+    SiteDriver::Options driver_options() {
+        const RunConfig& config = run.config;
+        const auto codec = outer::codec_named(config.outer.codec);
+        CHECK(codec, "{}", codec.error().message);
+        SiteDriver::Options options;
+        options.run = config.run_number();
+        options.name = run.name;
+        options.coordinator = coordinator_endpoints();
+        if (options.coordinator.empty())
+            options.find_coordinator = [this] { return look_for_coordinator(); };
+        options.coordinator_key = config.net.coordinator_key;
+        options.budget = config.net.budget();
+        options.state = {.optimizer = config.outer.outer_optimizer(),
+                         .codec = *codec,
+                         .error_feedback = config.outer.error_feedback,
+                         .seed = static_cast<std::uint64_t>(config.train.seed)};
+        options.full_digest_rounds = static_cast<std::uint64_t>(config.outer.full_digest_rounds);
+        options.data = data_options();
+        options.incarnation = nanoseconds_since_epoch();
+        options.nonce = random_number();
+        options.config = shared_config(config, run.data_fingerprint);
+        options.tokens_per_sample = config.sequence();
+        if (links)
+            options.route_coordinator = [this](const std::string& endpoint) {
+                return links->through(endpoint);
+            };
+        options.stop = run.stop;
+        return options;
+    }
+
+    LoopNext begin(inner::Trainer& trainer) {
+        port = std::make_unique<TrainerPort>(trainer);
+        auto started = SiteDriver::start(context, driver_options(), *port, log);
+        if (!started) throw fatal(ExitCode::kResources, "{}", started.error().message);
+        driver = std::move(*started);
+        const LoopNext next = obey(driver->begin(), trainer);
+        if (next == LoopNext::kInterrupted) throw fatal(ExitCode::kInterrupted, "interrupted");
+        if (next == LoopNext::kGoOn) log.info("the run goes on from step {}", trainer.steps_done());
+        return next;
+    }
+
+    /// Does to the trainer what the outer loop says.
+    LoopNext obey(const Result<SiteDriver::Next>& next, inner::Trainer& trainer) {
+        if (!next) {
+            if (stopped()) return LoopNext::kInterrupted;
+            throw fatal(ExitCode::kPeerLost, "the run ended for site {}: {}", run.name,
+                        next.error().message);
+        }
+        const auto* work = std::get_if<SiteDriver::Work>(&*next);
+        if (work) trainer.set_steps_done(work->from_step);
+        if (port->take_written() || (work && work->changed)) trainer.parameters_changed();
+        const auto* end = std::get_if<SiteDriver::Finished>(&*next);
+        if (!end) return LoopNext::kGoOn;
+        finished = *end;
+        return LoopNext::kFinished;
+    }
+
+    LoopNext after_step(inner::Trainer& trainer, const inner::StepReport& report, double seconds) {
+        if (stopped()) return LoopNext::kInterrupted;
+        train_s += seconds;
+        const auto before = Clock::now();
+        const std::int64_t step = trainer.steps_done();
+        const LoopNext next =
+            obey(driver->after_step(
+                     {.loss = report.loss,
+                      .seconds = seconds,
+                      .tokens = static_cast<std::uint64_t>(report.tokens),
+                      .samples = static_cast<std::uint64_t>(run.config.samples_per_step()),
+                      .skipped = report.skipped}),
+                 trainer);
+        lost_s += seconds_since(before);
+        record_rounds(step);
+        return next;
+    }
+
+    void record_rounds(std::int64_t step) {
+        for (const auto& figures : driver->take_rounds()) {
+            const SiteRound round{
+                .figures = figures, .step = step, .train_s = train_s, .lost_s = lost_s};
+            train_s = lost_s = 0;
+            append_json(rounds.line(), round, prediction);
+            rounds.wrote();
+            rounds.flush();
+            log.info("{}", round_line(round, prediction));
         }
     }
 
-    /// A failure that came of our own Ctrl-C is an interruption.
-    template <class T>
-    void require(const Result<T>& result) {
-        if (result) return;
-        if (run.stop && run.stop()) throw fatal(ExitCode::kInterrupted, "interrupted");
-        throw fatal(ExitCode::kPeerLost, "the run ended: {}", result.error().message);
-    }
-
-    void join(inner::Trainer& trainer) {
-        const Meeting meeting = wait_for_meeting(run, files);
-        TrainerPort port(trainer);
-        buffer.resize(static_cast<std::size_t>(port.fragment_elements(FragmentId(0))));
-        port.read(FragmentId(0), buffer);
-        auto joined =
-            outer::SiteDriver::join(context,
-                                    {.run = meeting.run,
-                                     .self = run.site,
-                                     .num_sites = static_cast<std::uint32_t>(run.outer.sites),
-                                     .coordinator = meeting.endpoint,
-                                     .budget = run.outer.budget(),
-                                     .lr = static_cast<float>(run.outer.lr),
-                                     .config_hash = run.config_hash,
-                                     .stop = run.stop},
-                                    buffer, log);
-        require(joined);
-        driver = std::move(*joined);
-        log.info("all {} sites are here", run.outer.sites);
-    }
-
-    void after_step(inner::Trainer& trainer, const inner::StepReport& report) {
-        // After Ctrl-C the loop ends at this step, unless it was the last, and keeps the weights as
-        // they are; the destructor tells the others.
-        const auto told_to_stop = [&] { return report.step < run.steps && run.stop && run.stop(); };
-        if (told_to_stop()) return;
-        require(driver->made_step());
-        if (!outer::meets_after(report.step, run.steps, run.outer.sync_every_steps)) return;
-        TrainerPort port(trainer);
-        port.read(FragmentId(0), buffer);
-        const std::uint64_t samples = samples_drawn - samples_reported;
-        const auto before = Clock::now();
-        const auto met = driver->meet(buffer, samples);
-        if (!met && told_to_stop()) return;
-        require(met);
-        samples_reported = samples_drawn;
-        port.write(FragmentId(0), buffer);
-        const double seconds = std::chrono::duration<double>(Clock::now() - before).count();
-        const std::string hash = outer::hex(met->state);
-        log.info("round {} after step {}: {:.3f} s, {:.1f} MB sent in all, state {:.16}",
-                 met->round.value, report.step, seconds, static_cast<double>(met->bytes_sent) / 1e6,
-                 hash);
-        if (run.on_round) run.on_round(met->round, hash);
-    }
-
-    void leave() {
-        require(driver->leave());
+    void end(inner::Trainer& trainer) {
+        const SiteEnd ended{.state = outer::hex(finished->state.hash),
+                            .parameters = digest_of_parameters(trainer),
+                            .round = finished->state.round.value,
+                            .drained = finished->drained};
+        if (const Status status = driver->finish(); !status) {
+            if (stopped()) throw fatal(ExitCode::kInterrupted, "interrupted");
+            throw fatal(ExitCode::kPeerLost, "the run ended for site {}: {}", run.name,
+                        status.error().message);
+        }
         driver.reset();
+        rounds.finish();
+        write_site_end(files, run.folder, ended);
+        log.info("{} at round {} with state {:.12}, parameters {:.12}",
+                 ended.drained ? "drained" : "the run is complete", ended.round, ended.state,
+                 ended.parameters);
     }
 };
 
-SiteMeeting::SiteMeeting(SiteRun run, FileSystem& files, Log& log)
-    : impl_(std::make_unique<Impl>(std::move(run), files, log)) {
-    const SiteRun& r = impl_->run;
-    if (r.site.value >= r.outer.sites) {
-        throw fatal(ExitCode::kUsage,
-                    "site {} is not one of outer.sites = {}: sites are counted from 0",
-                    r.site.value, r.outer.sites);
+SiteMeeting::SiteMeeting(SiteRun run, FileSystem& files, Log& log) {
+    const auto& names = run.config.outer.sites;
+    // With keys others may join than those who were named at the start: the key decides.
+    const bool named = std::find(names.begin(), names.end(), run.name) != names.end();
+    if (!named && run.config.net.coordinator_key.empty()) {
+        const std::string near = nearest_name(run.name, names);
+        throw fatal(ExitCode::kUsage, "outer.sites names no site \"{}\"{}", run.name,
+                    near.empty() ? "" : "; did you mean " + near + "?");
     }
-    CHECK(r.micro_batch > 0 && r.steps > 0);
+    impl_ = std::make_unique<Impl>(std::move(run), files, log);
 }
 
 SiteMeeting::~SiteMeeting() {
     if (!impl_->driver) return;
-    const bool interrupted = impl_->run.stop && impl_->run.stop();
-    impl_->driver->quit(interrupted ? "interrupted" : "it failed; its own last line says why");
+    impl_->driver->quit(impl_->stopped() ? "interrupted" : "it failed; its own last line says why");
 }
 
 TrainingHooks SiteMeeting::hooks() {
     Impl& impl = *impl_;
-    return {
-        .next_samples = [&](std::span<SampleNumber> out) { impl.next_samples(out); },
-        .begin = [&](inner::Trainer& trainer) { impl.join(trainer); },
-        .after_step = [&](inner::Trainer& trainer,
-                          const inner::StepReport& report) { impl.after_step(trainer, report); },
-        .end = [&](inner::Trainer&) { impl.leave(); }};
+    return {.next_samples = [&](std::span<SampleNumber> out) { impl.driver->next_samples(out); },
+            .begin = [&](inner::Trainer& trainer) { return impl.begin(trainer); },
+            .after_step = [&](inner::Trainer& trainer, const inner::StepReport& report,
+                              double seconds) { return impl.after_step(trainer, report, seconds); },
+            .end = [&](inner::Trainer& trainer) { impl.end(trainer); }};
+}
+
+bool SiteMeeting::finished() const {
+    return impl_->finished.has_value();
 }
 
 }  // namespace isthmus::launch

@@ -1,9 +1,5 @@
-// A run of several sites: one coordinator and one process a site, here all on this machine.
-//
-// `isthmus train` with sites > 1 supervises: it starts `isthmus coordinator` and `isthmus site` as
-// children, passes their output on with their names in front, and ends them all when one is lost.
-// The coordinator writes where it listens into the run's folder (kMeetingFile, by rename); sites
-// wait for it.
+// A site's part in a run of several, as hooks of its training loop: it asks the outer loop for work
+// before the first step, tells it of each step, and ends when the outer loop says so.
 #pragma once
 
 #include <cstdint>
@@ -14,69 +10,55 @@
 
 #include "base/files.hpp"
 #include "base/log.hpp"
+#include "launch/run_config.hpp"
 #include "launch/training.hpp"
-#include "outer/config.hpp"
 
 namespace isthmus::launch {
 
-/// In the run's folder: one line, "ENDPOINT RUN-ID", as long as the coordinator runs.
-inline constexpr const char* kMeetingFile = "coordinator.address";
-
-struct CoordinatorRun {
-    outer::OuterConfig outer;
-    Path run_folder;             ///< exists
+struct SiteRun {
+    RunConfig config;
+    std::string name;
+    Path folder;                           ///< exists; rounds.jsonl and end.json go here
+    std::string listen;                    ///< "ADDRESS:PORT" of its data; "": as configured
+    std::string advertise;                 ///< "HOST:PORT" that peers connect to; "": as configured
+    std::string key_file;                  ///< "": net.keys/NAME.key
+    std::vector<std::string> coordinator;  ///< "HOST:PORT"; empty: as configured
+    std::uint64_t data_fingerprint = 0;
     std::function<bool()> stop;  ///< Ctrl-C or SIGTERM came
 };
-/// Brings the sites together until all are done.
-/// ERRORS throws Fatal(kPeerLost) naming the lost site, Fatal(kInterrupted), Fatal(kResources).
-void run_coordinator(const CoordinatorRun&, FileSystem&, Log&);
 
-struct SiteRun {
-    outer::OuterConfig outer;
-    SiteId site;
-    Path run_folder;                ///< of the whole run: where the coordinator's address stands
-    std::int64_t steps = 0;         ///< inner steps in all
-    std::int64_t micro_batch = 1;   ///< samples (train.batch)
-    std::uint64_t config_hash = 0;  ///< of everything that must be equal at all sites
-    std::function<bool()> stop;
-    /// After each meeting, with the hash of the parameters that every site now holds; may be empty.
-    std::function<void(Round, const std::string& hash)> on_round = {};
+/// end.json in a site's folder, once it has ended its part: with what.
+struct SiteEnd {
+    std::string state;       ///< name of the outer state, hex
+    std::string parameters;  ///< digest of the parameters themselves, hex
+    std::uint64_t round = 0;
+    bool drained = false;  ///< left early, as an operator asked
 };
+void write_site_end(FileSystem&, const Path& site_folder, const SiteEnd&);
+/// ERRORS  missing, or not such a file.
+Result<SiteEnd> read_site_end(FileSystem&, const Path& site_folder);
 
-/// A site's part in the run, as hooks of its training loop: it takes the site's share of the
-/// samples, joins before the first step, meets the others every H steps and after the last, and
-/// leaves at the end; then all sites hold the same bits. THREAD  the training thread.
+/// THREAD  the training thread.
 class SiteMeeting {
   public:
+    /// ERRORS  throws Fatal(kUsage): keys, addresses, a name that the run does not have.
     SiteMeeting(SiteRun, FileSystem&, Log&);
-    /// A site that goes without having ended its run tells the others so, and that ends theirs.
+    /// A site that goes without having ended its run tells the others so.
     ~SiteMeeting();
     SiteMeeting(const SiteMeeting&) = delete;
     SiteMeeting& operator=(const SiteMeeting&) = delete;
 
     /// They hold on to this object.
-    /// ERRORS they throw Fatal(kPeerLost) naming who was lost, Fatal(kInterrupted) when `stop` came
-    /// while waiting for others, Fatal(kUsage) when outer.sites and the site's number contradict.
+    /// ERRORS  they throw Fatal(kPeerLost) saying why the run ended for this site,
+    /// Fatal(kInterrupted) when `stop` came before the first step, Fatal(kResources) when a socket
+    /// cannot be had.
     TrainingHooks hooks();
+    /// Whether it has trained to the end of the run or was drained.
+    bool finished() const;
 
   private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
-
-struct SupervisedRun {
-    outer::OuterConfig outer;
-    Path run_folder;           ///< exists
-    Path program;              ///< this program's file
-    std::int64_t threads = 0;  ///< of the whole machine, divided among the sites; 0: all cores
-    /// Arguments after the program's name.
-    std::vector<std::string> coordinator_arguments;
-    std::function<std::vector<std::string>(SiteId, std::int64_t threads)> site_arguments;
-    std::function<bool()> stop;
-};
-/// Runs all of it as child processes; no child outlives the call, nor this process.
-/// ERRORS throws Fatal(kPeerLost) naming the process that ended and how, Fatal(kInterrupted), or
-/// with the child's own exit code when it ended with an error of its own.
-void supervise_run(const SupervisedRun&, FileSystem&, Log&);
 
 }  // namespace isthmus::launch

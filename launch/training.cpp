@@ -11,6 +11,7 @@
 #include "launch/gemm_rate.hpp"
 #include "launch/hugging_face_folder.hpp"
 #include "launch/machine.hpp"
+#include "launch/prediction.hpp"
 #include "launch/progress.hpp"
 #include "launch/run_folder.hpp"
 #include "launch/training_loop.hpp"
@@ -18,10 +19,6 @@
 namespace isthmus::launch {
 
 namespace {
-
-/// Of a site of many: anchor, cut and staged result (outer/README.md), and the way between them and
-/// the trainer.
-constexpr std::int64_t kOuterBytesPerParameter = 16;
 
 std::string data_json(const RunConfig& config, const inner::TokenFileInfo& info) {
     const nlohmann::ordered_json json = {
@@ -62,8 +59,7 @@ void check_data(const RunConfig& config, const inner::TokenFile& tokens) {
 void check_memory(const RunConfig& config, std::int64_t sites_here) {
     const auto report = inner::Trainer::predict(config.model, config.train, config.optim);
     std::int64_t bytes = report.arena_bytes;
-    if (config.outer.sites > 1)
-        bytes += kOuterBytesPerParameter * inner::make_layout(config.model).count();
+    if (config.several_sites()) bytes += outer_memory_bytes(config);
     require_memory(bytes * sites_here, available_memory_bytes());
 }
 
@@ -89,6 +85,9 @@ void describe_start(Log& log, const RunConfig& config, inner::Trainer& trainer,
              with_commas(config.tokens_per_step()));
     log.info("memory: {} planned ({})", human_bytes(trainer.memory().arena_bytes),
              by_group(trainer.memory()));
+    if (config.several_sites())
+        log.info("memory: {} planned beside it for the outer loop",
+                 human_bytes(outer_memory_bytes(config)));
     log.info("device: {}, {:.0f} GFLOP/s in a big {} GEMM", trainer.device(), rate / 1e9,
              config.train.dtype);
 }
@@ -127,10 +126,10 @@ TrainingResult train_here(CommandContext& context, const TrainingJob& job) {
     const auto trainer = inner::Trainer::create(config.model, config.train, config.optim, *tokens,
                                                 job.hooks.next_samples);
     describe_start(context.log, config, *trainer, tokens->info(), rate);
-    if (job.hooks.begin) job.hooks.begin(*trainer);
 
-    const LoopSettings settings{config.train.steps, config.train.eval_every,
-                                config.train.eval_windows, rate, job.folder};
+    const LoopSettings settings{
+        config.train.steps, config.train.eval_every, config.train.eval_windows, rate, job.folder,
+        job.append};
     TrainingResult result = run_training_loop(context, *trainer, settings, job.hooks);
 
     const auto peak = peak_memory_bytes();

@@ -16,14 +16,18 @@
 
 namespace isthmus::launch {
 
+enum class LoopNext { kGoOn, kFinished, kInterrupted };
+
 /// Where another loop takes part in this one. Each may be empty. Called by the training thread;
 /// what they throw (Fatal) ends the training after the records were flushed.
 struct TrainingHooks {
     inner::NextSamples next_samples;  ///< empty: samples 0, 1, 2, ... of the run
     /// Once, after the trainer stands with its initial weights and before the first step.
-    std::function<void(inner::Trainer&)> begin;
-    /// After each step, before that step may be evaluated.
-    std::function<void(inner::Trainer&, const inner::StepReport&)> after_step;
+    std::function<LoopNext(inner::Trainer&)> begin;
+    /// After each step, before that step may be evaluated. If there is one, it alone says when the
+    /// training is finished; the trainer's count of steps may jump.
+    std::function<LoopNext(inner::Trainer&, const inner::StepReport&, double step_seconds)>
+        after_step;
     /// Once, after the last step (not after an interruption), before the last evaluation and the
     /// save.
     std::function<void(inner::Trainer&)> end;
@@ -34,6 +38,7 @@ struct TrainingJob {
     Path folder;        ///< exists (create_run_folder); records go here
     Path model_folder;  ///< written at the end or when interrupted; empty: nothing is saved
     TrainingHooks hooks = {};
+    bool append = false;  ///< go on with records that are there, as a site that returns
 };
 
 struct TrainingResult {

@@ -30,19 +30,22 @@ class Loop {
           trainer_(trainer),
           settings_(settings),
           hooks_(hooks),
-          steps_(context.files, settings.folder / kStepsName),
-          evals_(context.files, settings.folder / kEvalsName),
+          steps_(context.files, settings.folder / kStepsName, mode()),
+          evals_(context.files, settings.folder / kEvalsName, mode()),
           progress_(progress_options()) {}
 
     TrainingResult run() {
-        while (trainer_.steps_done() < settings_.steps) {
-            one_step();
-            if (trainer_.steps_done() < settings_.steps && context_.stop()) {
-                result_.interrupted = true;
-                break;
+        LoopNext next = hooks_.begin ? hooks_.begin(trainer_) : LoopNext::kGoOn;
+        while (next == LoopNext::kGoOn && (hooks_.after_step || remains())) {
+            next = one_step();
+            if (next != LoopNext::kGoOn) break;
+            if ((hooks_.after_step || remains()) && context_.stop()) {
+                next = LoopNext::kInterrupted;
+            } else if (evaluation_is_due()) {
+                evaluate();
             }
-            if (evaluation_is_due()) evaluate();
         }
+        result_.interrupted = next == LoopNext::kInterrupted;
         progress_.last();
         if (!result_.interrupted) {
             if (hooks_.end) hooks_.end(trainer_);
@@ -56,6 +59,11 @@ class Loop {
     }
 
   private:
+    JsonLines::Mode mode() const {
+        return settings_.append ? JsonLines::Mode::kAppend : JsonLines::Mode::kReplace;
+    }
+    bool remains() const { return trainer_.steps_done() < settings_.steps; }
+
     Progress::Options progress_options() {
         return {.steps = settings_.steps,
                 .gemm_flop_per_step = trainer_.gemm_flop_per_step(),
@@ -71,11 +79,12 @@ class Loop {
                     }};
     }
 
-    void one_step() {
+    LoopNext one_step() {
         const auto before = Clock::now();
         const inner::StepReport report = trainer_.step();
         const double step_seconds = seconds_since(before);
-        if (hooks_.after_step) hooks_.after_step(trainer_, report);
+        const LoopNext next =
+            hooks_.after_step ? hooks_.after_step(trainer_, report, step_seconds) : LoopNext::kGoOn;
         const double whole_seconds = seconds_since(before);  // with waiting for other sites
 
         total_tokens_ += report.tokens;
@@ -98,6 +107,7 @@ class Loop {
                               report.step, trainer_.skipped_steps());
         }
         progress_.step(report, now, whole_seconds);
+        return next;
     }
 
     bool evaluation_is_due() const {

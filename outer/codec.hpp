@@ -1,20 +1,22 @@
 // How a run of floats is written on the wire.
 //
 //   fp32   as it is
-//   bf16   the upper half of a float, rounded at random
-//   int8   blocks of kBlockElements: a scale (fp32, largest magnitude / 127), then a signed byte an
-//   element,
-//          rounded at random
+//   bf16   the upper half of a float, rounded at random to one of its two neighbours
+//   int8   blocks of kBlockElements: a scale (fp32, largest magnitude / 127, at least the smallest
+//          normal number), then a signed byte an element, rounded at random; off by less than the
+//          scale
 //
 // Random rounding goes up with the probability that makes it unbiased: E[decode(encode(x))] = x
 // (rounding to nearest of an int8 block, and truncation of bf16, have a bias that outer momentum
 // adds up; FACTS 4.6). The draw is a pure function of (key, offset), so encoding depends on what is
-// encoded and never on when or for whom. What is not finite stays visible: a block that holds NaN
-// or Inf decodes to NaN throughout.
+// encoded and never on when or for whom. What is not finite stays visible: bf16 keeps NaN and Inf,
+// an int8 block that holds either decodes to NaN throughout. What is finite stays finite: above the
+// largest bf16 (3.39e38, .4 % below the largest float) there is nothing to round to, so the mean
+// there is that.
 //
 // Every function here is a fixed sequence of fp32 operations an element: no contraction, no flush
-// to zero, the same bits on every instruction set (tests/outer/codec_test.cpp compares all that the
-// machine has).
+// to zero, the same bits on every instruction set (tests/outer/kernels_test.cpp compares all that
+// the machine has).
 #pragma once
 
 #include <cstdint>

@@ -105,7 +105,6 @@ void OuterState::apply(const RoundResult& result, SiteId self, ModelPort& port) 
           name_.round.value);
     CHECK(info.optimizer.has_momentum() == options_.optimizer.has_momentum());
     const bool solo = info.method == Method::kSolo;
-    CHECK(!solo || info.optimizer.averages());
     const auto mine = std::ranges::find(info.sites, self);
     // Alone, a site sends its parameters as they are: nothing is left out, and what was stays.
     const bool feeds_back = options_.error_feedback && !solo && mine != info.sites.end();

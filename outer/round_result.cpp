@@ -1,7 +1,11 @@
 #include "outer/round_result.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstring>
+#include <cmath>
+#include <functional>
+#include <type_traits>
 
 #include "base/check.hpp"
 #include "outer/outer_step.hpp"
@@ -9,27 +13,39 @@
 namespace isthmus::outer {
 namespace {
 
+/// Elements that are summed at a time, so that they stay in the first-level cache: whole blocks.
+constexpr std::size_t kRun = 16 * static_cast<std::size_t>(kBlockElements);
+
 template <class T>
 void update(Digester& digester, const T& value) {
     static_assert(std::has_unique_object_representations_v<T> || std::is_same_v<T, float>);
     digester.update(std::as_bytes(std::span(&value, 1)));
 }
 
-Codec codec_of_parts(const ResultInfo& info) {
-    return info.method == Method::kSolo ? Codec::kFp32 : info.codec;
-}
-
 }  // namespace
+
+Status check(const ResultInfo& info) {
+    const auto& sites = info.sites;
+    if (sites.empty() || sites.size() != info.weights.size())
+        return Error{fmt::format("{} sites, {} weights", sites.size(), info.weights.size())};
+    if (std::ranges::adjacent_find(sites, std::greater_equal()) != sites.end())
+        return Error{"sites do not ascend"};
+    if (sites.back() == kMeanSite) return Error{"the mean is listed as a site"};
+    const auto usable = [](float weight) { return weight > 0 && std::isfinite(weight); };
+    if (!std::ranges::all_of(info.weights, usable) || !std::isfinite(total_weight(info.weights)))
+        return Error{"weights are not positive and finite"};
+    if (info.method == Method::kSolo) {
+        if (sites.size() != 1) return Error{fmt::format("alone, but {} sites", sites.size())};
+        if (info.codec != Codec::kFp32 || !info.optimizer.averages())
+            return Error{"alone, but not fp32 and averaging"};
+    }
+    return Done{};
+}
 
 RoundResult::RoundResult(const FragmentLayout& layout, ResultInfo info)
     : layout_(layout), info_(std::move(info)) {
-    CHECK(!info_.sites.empty() && info_.weights.size() == info_.sites.size(),
-          "{} sites, {} weights", info_.sites.size(), info_.weights.size());
-    CHECK(std::ranges::adjacent_find(info_.sites, std::greater_equal()) == info_.sites.end(),
-          "sites do not ascend");
-    CHECK(info_.sites.back() < kMeanSite, "list the contributors, not the mean");
-    CHECK(info_.method != Method::kSolo || info_.sites.size() == 1);
-    CHECK(info_.codec == codec_of_parts(info_), "a result by kSolo is fp32");
+    const Status status = check(info_);
+    CHECK(status.has_value(), "{}", status.error().message);
     offsets_.push_back(0);
     for (std::uint32_t p = 0; p < layout_.num_pieces(); ++p)
         offsets_.push_back(offsets_.back() + encoded_bytes(info_.codec, layout_.piece(p).count));
@@ -52,17 +68,25 @@ std::span<const std::byte> RoundResult::piece(std::size_t part, std::uint32_t in
 
 void RoundResult::mean(std::uint32_t index, std::span<float> out, std::span<float> scratch) const {
     const auto count = static_cast<std::size_t>(layout_.piece(index).count);
-    CHECK(out.size() == count && scratch.size() == count);
+    CHECK(out.size() == count && scratch.size() >= count);
+    scratch = scratch.first(count);
     if (info_.method != Method::kAllGather) {
         decode(info_.codec, piece(0, index), out);
         return;
     }
-    std::ranges::fill(out, 0.0f);
-    for (std::size_t part = 0; part < parts_.size(); ++part) {
-        decode(info_.codec, piece(part, index), scratch);
-        accumulate(out, info_.weights[part], scratch);
+    const float total = total_weight(info_.weights);
+    for (std::size_t done = 0; done < count; done += kRun) {
+        const auto sum = out.subspan(done, std::min(kRun, count - done));
+        const auto x = scratch.first(sum.size());
+        const std::size_t skipped = encoded_bytes(info_.codec, static_cast<std::int64_t>(done));
+        const std::size_t bytes = encoded_bytes(info_.codec, static_cast<std::int64_t>(sum.size()));
+        std::ranges::fill(sum, 0.0f);
+        for (std::size_t part = 0; part < parts_.size(); ++part) {
+            decode(info_.codec, piece(part, index).subspan(skipped, bytes), x);
+            accumulate(sum, info_.weights[part], x);
+        }
+        divide(sum, total);
     }
-    divide(out, total_weight(info_.weights));
 }
 
 StateHash RoundResult::piece_digest(std::uint32_t index) const {

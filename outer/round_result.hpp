@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/result.hpp"
 #include "outer/codec.hpp"
 #include "outer/layout.hpp"
 #include "outer/messages.hpp"
@@ -30,11 +31,17 @@ struct ResultInfo {
     }
 };
 
+/// Whether a description that came over the network can be a result's. ERRORS  one line: no sites,
+/// sites that do not ascend, as many weights, weights that are not positive and finite, kSolo with
+/// another codec, several sites or an optimizer that does not average.
+Status check(const ResultInfo&);
+
 /// kSolo: one part, the fp32 local parameters themselves. kAllGather: one part a contributor of
 /// weight > 0, its encoded pseudo-gradient. kOwners: one part, the encoded mean. The layout must
 /// outlive it.
 class RoundResult {
   public:
+    /// REQUIRES  check(info).
     RoundResult(const FragmentLayout&, ResultInfo);
     const ResultInfo& info() const { return info_; }
     ResultInfo& info() { return info_; }
@@ -47,7 +54,7 @@ class RoundResult {
 
     /// The weighted mean of the pseudo-gradients of one piece (kSolo: the parameters themselves),
     /// summed over parts in ascending site id in fp32. SHAPE  out: the piece's elements; scratch:
-    /// as many.
+    /// as many, or more.
     void mean(std::uint32_t index, std::span<float> out, std::span<float> scratch) const;
 
     /// Digest of what apply depends on: method, codec, sites, weights, and every encoded byte. By

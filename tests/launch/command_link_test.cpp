@@ -10,8 +10,6 @@
 namespace isthmus::launch {
 namespace {
 
-using namespace std::chrono_literals;
-
 template <class Call>
 std::string refusal(Call call) {
     try {
@@ -21,45 +19,6 @@ std::string refusal(Call call) {
         return std::to_string(static_cast<int>(error.code())) + ": " + error.what();
     }
     return "accepted";
-}
-
-TEST(LinkCommand, RatesHaveAUnit) {
-    EXPECT_EQ(parse_rate("--rate", "20mbit"), 20'000'000);
-    EXPECT_EQ(parse_rate("--rate", "1.5mbit"), 1'500'000);
-    EXPECT_EQ(parse_rate("--rate", "500kbit"), 500'000);
-    EXPECT_EQ(parse_rate("--rate", "1gbit"), 1'000'000'000);
-    for (const char* wrong : {"", "20", "mbit", "20 mbit", "20mbyte", "-1mbit", "0mbit", "nanmbit",
-                              "infgbit", "1e3mbit", "11gbit", "20mbitx"}) {
-        EXPECT_EQ(refusal([&] {
-                      (void)parse_rate("--rate", wrong);
-                  }).rfind("2: --rate " + std::string(wrong) + ": not a rate", 0),
-                  0u)
-            << wrong;
-    }
-}
-
-TEST(LinkCommand, TimesHaveAUnit) {
-    EXPECT_EQ(parse_duration("--latency", "50ms"), 50ms);
-    EXPECT_EQ(parse_duration("--latency", "1s"), 1s);
-    EXPECT_EQ(parse_duration("--latency", "0ms"), 0ms);
-    EXPECT_EQ(parse_duration("--latency", "2.5ms"), 2500us);
-    for (const char* wrong : {"", "50", "ms", "-1ms", "50m", "50msec", "100000s"}) {
-        EXPECT_NE(refusal([&] { (void)parse_duration("--latency", wrong); }).find("not a time"),
-                  std::string::npos)
-            << wrong;
-    }
-}
-
-TEST(LinkCommand, OutagesAreShorterThanTheirPeriod) {
-    const net::OutageSchedule outage = parse_outage("--outage", "every=60s,for=5s");
-    EXPECT_EQ(outage.every, 60s);
-    EXPECT_EQ(outage.lasts, 5s);
-    for (const char* wrong : {"every=5s", "for=5s,every=60s", "every=5s,for=5s", "every=5s,for=0s",
-                              "every=5,for=1s", "5s", "every=0s,for=0s"}) {
-        EXPECT_EQ(refusal([&] { (void)parse_outage("--outage", wrong); }).rfind("2: --outage", 0),
-                  0u)
-            << wrong;
-    }
 }
 
 TEST(LinkCommand, AddressesAreHostAndPort) {

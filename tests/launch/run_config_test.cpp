@@ -25,6 +25,8 @@ std::string refusal(const std::vector<std::string>& overrides) {
     return "";
 }
 
+constexpr const char* kTwo = "outer.sites=[\"paris\", \"oslo\"]";
+
 struct Bad {
     std::vector<std::string> overrides;
     std::vector<std::string> named;  ///< what the message must contain
@@ -53,9 +55,19 @@ INSTANTIATE_TEST_SUITE_P(
                     Bad{{"train.emulate_bf16=true"}, {"train.emulate_bf16", "fp32"}},
                     Bad{{"train.eval_windows=0"},
                         {"train.eval_windows = 0", "train.eval_every = 200"}},
-                    Bad{{"outer.sites=2", "train.steps=100", "optim.warmup_steps=0",
+                    Bad{{kTwo, "train.steps=100", "optim.warmup_steps=0",
                          "outer.sync_every_steps=101"},
                         {"outer.sync_every_steps = 101", "train.steps = 100"}},
+                    Bad{{kTwo, "net.round_budget_s=60", "net.join_budget_s=30"},
+                        {"net.join_budget_s = 30", "net.round_budget_s = 60"}},
+                    Bad{{kTwo, "net.rates=[\"osla 20mbit\"]"}, {"net.rates", "oslo"}},
+                    Bad{{kTwo, "net.coordinator_listen=*:7000"},
+                        {"net.coordinator_listen", "net.keys"}},
+                    Bad{{kTwo, "link.latency=50ms"}, {"link.rate", "latency"}},
+                    Bad{{kTwo, "outer.momentum=0.9"}, {"outer.momentum", "averaging"}},
+                    Bad{{kTwo, "outer.min_sites=3"}, {"outer.min_sites = 3", "2 sites"}},
+                    Bad{{"outer.sites=[\"a\", \"a\"]"}, {"outer.sites", "twice"}},
+                    Bad{{"outer.sites=[\"coordinator\", \"a\"]"}, {"outer.sites"}},
                     Bad{{"name=a/b"}, {"a/b"}}, Bad{{"name=.."}, {".."}}));
 
 struct BadKey {
@@ -78,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Keys, Key,
                                          BadKey{"train.batch=many", "train.batch"},
                                          BadKey{"optim.beta2=1", "optim.beta2"},
                                          BadKey{"optim.schedule=cosin", "cosine"},
-                                         BadKey{"outer.sites=0", "outer.sites"}));
+                                         BadKey{"outer.sites=2", "outer.sites"}));
 
 TEST(RunConfig, SequenceAndFolderFollowFromModelAndName) {
     const RunConfig config = config_of({"name=first", "train.batch=3", "train.accumulate=2"});
@@ -96,10 +108,32 @@ TEST(RunConfig, DataIsRequiredOnlyByWhoTrains) {
     EXPECT_NO_THROW(config_of({"data=d"}).require_data());
 }
 
+TEST(RunConfig, FewerThanTwoSitesTrainAlone) {
+    EXPECT_FALSE(config_of({}).several_sites());
+    EXPECT_FALSE(config_of({"outer.sites=[\"paris\"]"}).several_sites());
+    EXPECT_TRUE(config_of({kTwo}).several_sites());
+}
+
+TEST(RunConfig, TheRunsNumberFollowsNameAndCoordinatorKeyUnlessGiven) {
+    const auto number = [](const std::vector<std::string>& overrides) {
+        return config_of(overrides).run_number();
+    };
+    EXPECT_EQ(number({"name=a"}), number({"name=a", "run_folder=elsewhere", "train.steps=500"}));
+    EXPECT_NE(number({"name=a"}), number({"name=b"}));
+    EXPECT_EQ(number({"name=a", "run_id=one"}), number({"name=b", "run_id=one"}));
+    EXPECT_NE(number({"run_id=one"}), number({"run_id=two"}));
+}
+
+TEST(RunConfig, MeetingsEndWithTheRun) {
+    EXPECT_EQ(config_of({kTwo, "train.steps=100", "outer.sync_every_steps=40"}).meetings(),
+              (std::vector<std::int64_t>{40, 80, 100}));
+}
+
 // The file in a run's folder starts the same run again.
 TEST(RunConfig, AResolvedConfigReadsBackEqual) {
     RunConfig config =
-        config_of({"name=x", "model.preset=small", "train.seed=7", "optim.lr=0.00123"});
+        config_of({"name=x", "model.preset=small", "train.seed=7", "optim.lr=0.00123", kTwo,
+                   "outer.optimizer=nesterov", "net.rates=[\"paris 25mbit\"]", "link.rate=20mbit"});
     const std::string text = dump_config(describe_of(config), true);
     RunConfig again;
     load_config(describe_of(again), text, "config.toml");

@@ -192,11 +192,9 @@ TEST(Security, GarbageOnThePortIsReportedOnceAndChangesNothing) {
     };
     for (const std::string& bytes : kinds) {
         Guarded g;
-        for (int i = 0; i < 3; ++i) {
-            RawConnection raw(g.server->port());
-            raw.write(bytes);
-            EXPECT_TRUE(raw.closed_by_peer()) << bytes.substr(0, 20);
-        }
+        std::vector<RawConnection> raws;
+        for (int i = 0; i < 3; ++i) raws.emplace_back(g.server->port()).write(bytes);
+        for (RawConnection& raw : raws) EXPECT_TRUE(raw.closed_by_peer()) << bytes.substr(0, 20);
         auto refusals = g.refusals();
         g.expect_works();
         for (const Refusal& later : g.context.take_refusals()) refusals.push_back(later);

@@ -1,4 +1,4 @@
-// A trainer without a model: its loss falls by rule, its parameters are four numbers.
+// A trainer without a model: its loss falls by rule, its parameters are seven numbers in two units.
 #pragma once
 
 #include <array>
@@ -11,7 +11,10 @@ namespace isthmus::test {
 
 class FakeTrainer final : public inner::Trainer {
   public:
-    FakeTrainer() { layout_.units.push_back({"only", {}, 4}); }
+    FakeTrainer() {
+        layout_.units.push_back({"first", {}, 4});
+        layout_.units.push_back({"second", {}, 3});
+    }
     std::int64_t skip_at = 0;     ///< this step has a NaN loss and is skipped
     std::int64_t diverge_at = 0;  ///< this step throws kDiverged
     std::int64_t evaluations = 0;
@@ -39,19 +42,27 @@ class FakeTrainer final : public inner::Trainer {
         return static_cast<double>(windows) / static_cast<double>(1 + steps_);
     }
     std::int64_t steps_done() const override { return steps_; }
+    void set_steps_done(std::int64_t steps) override { steps_ = steps; }
     std::int64_t skipped_steps() const override { return skipped_; }
     SampleNumber position() const override { return SampleNumber(0); }
-    std::span<float> parameters(UnitId) override { return values_; }
-    std::span<float> first_moments(UnitId) override { return values_; }
-    std::span<float> second_moments(UnitId) override { return values_; }
-    std::span<const float> gradients(UnitId) override { return values_; }
+    std::span<float> parameters(UnitId id) override { return part(values_, id); }
+    std::span<float> first_moments(UnitId id) override { return part(first_, id); }
+    std::span<float> second_moments(UnitId id) override { return part(second_, id); }
+    std::int64_t updates() const override { return updates_; }
+    void set_updates(std::int64_t updates) override { updates_ = updates; }
+    std::span<const float> gradients(UnitId id) override { return part(values_, id); }
     void parameters_changed() override {}
     double gemm_flop_per_step() const override { return 1e6; }
 
   private:
+    using Values = std::array<float, 7>;
+    static std::span<float> part(Values& values, UnitId id) {
+        return id == UnitId(0) ? std::span(values).first(4) : std::span(values).last(3);
+    }
     inner::Layout layout_;
     inner::MemoryReport memory_;
-    std::array<float, 4> values_{};
+    Values values_{}, first_{}, second_{};
+    std::int64_t updates_ = 0;
     std::int64_t steps_ = 0;
     std::int64_t skipped_ = 0;
 };
