@@ -1,4 +1,4 @@
-// `isthmus data prepare | import | info`.
+// `isthmus data prepare | import | info | ledger`.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include "inner/data/prepare.hpp"
 #include "launch/byte_progress.hpp"
 #include "launch/command.hpp"
+#include "launch/ledger_report.hpp"
 #include "launch/progress.hpp"
 
 namespace isthmus::launch {
@@ -164,6 +165,35 @@ void add_info(CLI::App& data, CommandContext& context) {
     command->callback([options, &context] { run_info(context, options->path, options->verify); });
 }
 
+void run_ledger(CommandContext& context, const Path& run, bool rounds, bool json) {
+    const LedgerReport report = read_ledger(context.files, run);
+    const std::string text = json ? ledger_json(report, rounds) : ledger_text(report, rounds);
+    std::fputs(text.c_str(), stdout);
+    if (!report.problem.empty())
+        throw fatal(ExitCode::kInput, "{}: the ledger does not hold: {}", run.string(),
+                    report.problem);
+}
+
+void add_ledger(CLI::App& data, CommandContext& context) {
+    struct Options {
+        Path run;
+        bool rounds = false, json = false;
+    };
+    auto* command = data.add_subcommand("ledger", "Which samples a run has trained on, and proof");
+    auto options = std::make_shared<Options>();
+    command->add_option("run", options->run, "the run's folder, where its journal is")
+        ->required()
+        ->type_name("RUN");
+    command->add_flag("--rounds", options->rounds, "each round's sites and their samples");
+    command->add_flag("--json", options->json, "for scripts: ranges are [first, count]");
+    command->footer(
+        "Every sample number lies in exactly one commit, or is leased, returned or listed as "
+        "skipped.\n"
+        "Exit code 3 when the journal does not prove it.");
+    command->callback(
+        [options, &context] { run_ledger(context, options->run, options->rounds, options->json); });
+}
+
 }  // namespace
 
 void add_data_command(CLI::App& app, CommandContext& context) {
@@ -172,6 +202,7 @@ void add_data_command(CLI::App& app, CommandContext& context) {
     add_prepare(*data, context);
     add_import(*data, context);
     add_info(*data, context);
+    add_ledger(*data, context);
 }
 
 }  // namespace isthmus::launch

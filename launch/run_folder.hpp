@@ -5,6 +5,7 @@
 //   data.json      the token file: path, fingerprint, tokenizer, sizes
 //   steps.jsonl    one object a step (records.hpp documents the fields)
 //   evals.jsonl    one object an evaluation
+//   journal        of a coordinator: every decision, durable (base/append_log.hpp)
 //   model/         at the end: a Hugging Face folder
 // Of a run with several sites (coordinate.hpp, round_records.hpp):
 //   site-NAME/     the same records for each site, rounds.jsonl and end.json
@@ -23,11 +24,11 @@ inline constexpr const char* kDoctorName = "doctor.json";
 inline constexpr const char* kDataName = "data.json";
 inline constexpr const char* kStepsName = "steps.jsonl";
 inline constexpr const char* kEvalsName = "evals.jsonl";
+inline constexpr const char* kJournalName = "journal";
 inline constexpr const char* kModelName = "model";
 inline constexpr const char* kSitePrefix = "site-";
 inline constexpr const char* kRoundsName = "rounds.jsonl";
 inline constexpr const char* kEndName = "end.json";
-inline constexpr const char* kJournalName = "journal";
 inline constexpr const char* kStatusName = "status.json";
 inline constexpr const char* kAddressName = "coordinator.address";
 inline constexpr const char* kControlSocketName = "ctl.sock";

@@ -34,10 +34,11 @@ void CoordinatorStep::on(SiteId id, const Ready& ready) {
     if (ready.meeting != s_.meeting) return;
     if (!(ready.state == s_.newest))
         return lose(id, "it is ready with a state that is not the run's newest");
-    for (const auto* samples : {&ready.trained, &ready.skipped}) {
-        if (!s_.ledger.leased(id, site.incarnation, *samples)) {
-            return lose(id, "it trained samples that are not leased to it");
-        }
+    // Together: the two lists must not overlap either.
+    std::vector<SampleRange> samples = ready.trained;
+    samples.insert(samples.end(), ready.skipped.begin(), ready.skipped.end());
+    if (!s_.ledger.leased(id, site.incarnation, samples)) {
+        return lose(id, "it trained samples that are not leased to it");
     }
     if (s_.phase == Phase::kExchange && takes_part(id)) {
         if (!site.vote) say(id, *s_.begin);

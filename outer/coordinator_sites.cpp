@@ -115,6 +115,7 @@ void CoordinatorStep::hello(const std::string& name, const Hello& h) {
 bool CoordinatorStep::newcomer(SiteId id, const Hello& h) {
     if (at(id).incarnation == h.incarnation) return false;
     if (at(id).standing != Standing::kAbsent) lose(id, "it was started again");
+    at(id).draining = false;  // it came back of its own will
     return true;
 }
 
@@ -306,14 +307,24 @@ void CoordinatorStep::on(SiteId id, const Leave& leave) {
         return lose(id, "it left: " + leave.reason);
     }
     site.done = true;
-    // Who holds the last state stays as long as someone else still fetches it.
-    const auto behind =
-        which([&](const Site& s) { return s.identified && !s.done && !(s.state == s_.newest); });
-    if (over() && !behind.empty()) return;
+    if (is_needed(id)) return;
     say(id, Farewell{});
     if (site.standing != Standing::kAbsent) lose(id, "it is done", Loss::kFarewell);
     site.identified = false;
     end_if_over();
+}
+
+/// Who holds the last state stays as long as someone else still fetches it; who is drained, until
+/// someone who goes on holds the newest.
+bool CoordinatorStep::is_needed(SiteId id) const {
+    const auto going_on = which([](const Site& s) { return s.identified && !s.done; });
+    const auto holds = [&](SiteId other) { return at(other).state == s_.newest; };
+    if (over()) return !std::all_of(going_on.begin(), going_on.end(), holds);
+    // It may not have said yet that it has applied what it voted for.
+    const bool voted = s_.last_commit && std::count(s_.last_commit->holders.begin(),
+                                                    s_.last_commit->holders.end(), id) > 0;
+    return s_.started && (voted || holds(id)) &&
+           std::none_of(going_on.begin(), going_on.end(), holds);
 }
 
 void CoordinatorStep::end_if_over() {

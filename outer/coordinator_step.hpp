@@ -54,6 +54,7 @@ class CoordinatorStep {
     void end_restoring();
     void judge();
     void judge_absent();
+    bool is_needed(SiteId) const;
     void end_if_over();
     Assignment plan(SiteId, std::vector<JournalRecord>&);
     std::int64_t steps_for(const Site&, std::int64_t full) const;

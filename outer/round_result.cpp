@@ -13,6 +13,9 @@
 namespace isthmus::outer {
 namespace {
 
+/// Elements that are summed at a time, so that they stay in the first-level cache: whole blocks.
+constexpr std::size_t kRun = 16 * static_cast<std::size_t>(kBlockElements);
+
 template <class T>
 void update(Digester& digester, const T& value) {
     static_assert(std::has_unique_object_representations_v<T> || std::is_same_v<T, float>);
@@ -71,12 +74,19 @@ void RoundResult::mean(std::uint32_t index, std::span<float> out, std::span<floa
         decode(info_.codec, piece(0, index), out);
         return;
     }
-    std::ranges::fill(out, 0.0f);
-    for (std::size_t part = 0; part < parts_.size(); ++part) {
-        decode(info_.codec, piece(part, index), scratch);
-        accumulate(out, info_.weights[part], scratch);
+    const float total = total_weight(info_.weights);
+    for (std::size_t done = 0; done < count; done += kRun) {
+        const auto sum = out.subspan(done, std::min(kRun, count - done));
+        const auto x = scratch.first(sum.size());
+        const std::size_t skipped = encoded_bytes(info_.codec, static_cast<std::int64_t>(done));
+        const std::size_t bytes = encoded_bytes(info_.codec, static_cast<std::int64_t>(sum.size()));
+        std::ranges::fill(sum, 0.0f);
+        for (std::size_t part = 0; part < parts_.size(); ++part) {
+            decode(info_.codec, piece(part, index).subspan(skipped, bytes), x);
+            accumulate(sum, info_.weights[part], x);
+        }
+        divide(sum, total);
     }
-    divide(out, total_weight(info_.weights));
 }
 
 StateHash RoundResult::piece_digest(std::uint32_t index) const {

@@ -389,11 +389,11 @@ class Step {
 
     void say_again() {
         if (!s_.welcomed) return;
-        // The attempt of a coordinator that is no more is void: the one that came after it has not
-        // heard that this site is ready.
-        const bool orphan = (s_.phase == Phase::kExchange || s_.phase == Phase::kVoted) &&
+        // READY goes with every vote: a coordinator that was started again, or that has taken this
+        // site for lost meanwhile, knows nothing of the attempt, and can judge only by the cut.
+        const bool orphan = s_.phase == Phase::kExchange &&
                             s_.begin->attempt.coordinator != s_.coordinator.number;
-        if (s_.phase == Phase::kReady || orphan) say(*s_.ready);
+        if (s_.phase == Phase::kReady || s_.vote || orphan) say(*s_.ready);
         if (s_.vote) say(*s_.vote);
         if (s_.pinned) say(*s_.pinned);
         if (s_.phase == Phase::kLeaving) say(Leave{});

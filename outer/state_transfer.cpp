@@ -12,9 +12,6 @@ namespace {
 
 /// Results kept for a joiner; one that is slower than this many rounds gets another copy.
 constexpr std::size_t kMaxResults = 64;
-/// A result of more sites than this is not believed.
-constexpr std::size_t kMaxSites = 4096;
-
 /// Where chunk `index` of a copy lies: which of its three parts, and what of it.
 struct ChunkPlace {
     int part = 0;  ///< 0 anchor, 1 momentum, 2 inner state
@@ -293,11 +290,10 @@ struct StateFetch::Impl {
 
     void take_result_header(const DataPlane::Arrived& a) {
         auto info = unpack<ResultInfo>(a.bytes);
-        const bool fits = info && info->from == result->from &&
-                          info->sites.size() == info->weights.size() && !info->sites.empty() &&
-                          info->sites.size() <= kMaxSites &&
+        const bool fits = info && check(*info) && info->from == result->from &&
                           info->to.round.value == result->from.round.value + 1 &&
-                          (info->method != Method::kSolo || info->optimizer.averages());
+                          info->optimizer == state.options().optimizer &&
+                          (info->method == Method::kSolo || info->codec == state.options().codec);
         if (!fits) return next_holder();
         result->result = std::make_shared<RoundResult>(state.layout(), std::move(*info));
         const std::uint32_t pieces = state.layout().num_pieces();

@@ -58,20 +58,22 @@ void World::fault(const Event& e) {
     }
 }
 
-/// Whether the run's newest state lives on without this site. Without a checkpoint store it must:
+/// Whether the run's newest state lives on without this site, and what may become it: a result that
+/// was voted for is committed whether or not the voters live. Without a checkpoint store it must:
 /// the state that nobody holds any more ends the run, and rightly.
 bool World::can_spare(std::uint32_t who) const {
     if (!checks_.started()) return true;
     const StateName& newest = checks_.newest();
+    const auto& voted = sites_[who].staged;
+    bool holder = false, voter = !voted;
     for (std::uint32_t i = 0; i < sites_.size(); ++i) {
         const LocalSite& site = sites_[i];
-        if (i == who || !site.process.up || site.dropped) continue;
-        const bool staged = site.staged && *site.staged == newest.hash && site.begin &&
-                            site.begin->from == site.model;
-        // While it is being replaced its model is nobody's to count on.
-        if ((site.model == newest || staged) && !site.process.dies_at_action) return true;
+        if (i == who || !site.process.up || site.dropped || site.process.dies_at_action) continue;
+        const bool staged = site.staged && *site.staged == newest.hash;
+        holder = holder || site.model == newest || staged;
+        voter = voter || site.staged == voted || site.model.hash == *voted;
     }
-    return false;
+    return holder && voter;
 }
 
 std::optional<std::uint32_t> World::any_site(bool spare) {

@@ -12,6 +12,8 @@ namespace {
 constexpr Ns kFirstLook = 100 * kMillisecond, kLongestLook = 2 * kSecond;
 /// Nothing of a peer for so long: missing (four times Budget::ask_again).
 constexpr Ns kMissing = 8 * kSecond;
+/// That a donor keeps for a joiner (state_transfer.cpp).
+constexpr std::size_t kMaxResults = 64;
 /// Looks at a fetch before it is given up.
 constexpr std::uint32_t kFetchLooks = 6;
 
@@ -160,8 +162,9 @@ void World::set_model(std::uint32_t who, const StateName& state) {
 
 void World::keep_result(std::uint32_t who, const StateName& from, const StateName& to) {
     LocalSite& site = sites_[who];
-    if (!site.snapshot) site.results.clear();
     site.results.push_back({from, to});
+    const std::size_t kept = site.snapshot ? kMaxResults : 1;
+    while (site.results.size() > kept) site.results.pop_front();
 }
 
 // ---- copies and results for those who come late ----
@@ -176,7 +179,6 @@ void World::on(std::uint32_t who, Snapshot& snapshot) {
     }
     site.snapshot = site.model;
     site.snapshot_moments = snapshot.moments;
-    site.results.clear();
     site_step(who, Snapshotted{site.model, site.steps_made});
 }
 
@@ -186,7 +188,6 @@ void World::snapshot_at_step(std::uint32_t who) {
     if (!std::exchange(site.wants_moments, false) || !site.state.pinning) return;
     site.snapshot = site.model;
     site.snapshot_moments = true;
-    site.results.clear();
     site_step(who, Snapshotted{site.model, site.steps_made});
 }
 

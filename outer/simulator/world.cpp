@@ -235,7 +235,7 @@ void World::wake(const Event& e) {
     for (Event& event : missed) {
         const bool message = event.what == What::kToCoordinator || event.what == What::kToSite;
         const bool tick = event.what == What::kCoordinatorTick || event.what == What::kSiteTick;
-        if (tick && std::exchange(ticked, true)) continue;
+        if (tick && (event.life != p.life || std::exchange(ticked, true))) continue;
         if (event.what == What::kTrained) {
             event.at = now_ + std::max<Ns>(0, event.at - p.stopped_at);
         } else {

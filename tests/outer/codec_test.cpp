@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <set>
 
@@ -109,6 +110,17 @@ TEST(Codec, Int8BlockOfZeros) {
     const auto bytes = encoded(Codec::kInt8, x);
     for (std::size_t i = 0; i < 260; ++i) EXPECT_EQ(bytes[i], std::byte{0});
     EXPECT_EQ(decoded(Codec::kInt8, bytes, 512)[256], 1.0f);
+}
+
+// largest / 127 would be one unit in the last place where 1.42 are wanted, and 180 units were cut
+// to 127.
+TEST(Codec, Int8ScaleIsNeverSubnormal) {
+    for (const float largest : {0x1p-149f, 180 * 0x1p-149f, 1e-40f, 1e-37f}) {
+        const auto bytes = encoded(Codec::kInt8, {largest, 0.0f});
+        float scale = 0;
+        std::memcpy(&scale, bytes.data(), sizeof scale);
+        EXPECT_EQ(scale, 0x1p-126f);
+    }
 }
 
 TEST(Codec, Int8BlockThatIsNotFiniteIsNanAndNoOther) {
