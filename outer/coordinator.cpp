@@ -182,12 +182,8 @@ void CoordinatorStep::hear(const HeardFrom& heard) {
     if (const auto* said = std::get_if<Hello>(&heard.message)) return hello(heard.name, *said);
     const auto id = find(heard.name);
     if (!id || !at(*id).identified) {
-        // Who goes need not be known.
-        if (std::holds_alternative<Leave>(heard.message)) {
-            actions_.push_back(SayTo{heard.name, Farewell{}});
-        } else {
-            actions_.push_back(SayTo{heard.name, Identify{s_.options.self}});
-        }
+        // Also of one that leaves: others may need what it holds.
+        actions_.push_back(SayTo{heard.name, Identify{s_.options.self}});
         return;
     }
     at(*id).heard = now_;

@@ -87,11 +87,7 @@ struct CoordinatorDriver::Impl {
         const auto name = names.find(message.from());
         if (name != names.end()) return decide(HeardFrom{name->second, std::move(*said)});
         // A connection that has not said who it is, as after our restart.
-        if (std::holds_alternative<Leave>(*said)) {
-            send(message.from(), Farewell{});
-        } else {
-            send(message.from(), Identify{state.options.self});
-        }
+        send(message.from(), Identify{state.options.self});
     }
 
     void hear_hello(const net::Message& message, Hello hello) {

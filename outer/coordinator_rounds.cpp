@@ -1,6 +1,7 @@
 // A round: READY, BEGIN, VOTE, COMMIT, ABANDON.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "base/check.hpp"
@@ -157,18 +158,22 @@ void CoordinatorStep::add_participants(Begin& b) const {
         rates.assign(rates.size(), 1.0);
     }
     std::vector<float> shares = water_filled_shares(rates);
-    if (!s_.unconnected.empty()) {
-        // Sites that are connected to all own everything (PROTOCOL 12).
-        float left = 0;
+    const auto apart = [&](const Participant& p) {
+        return std::any_of(s_.unconnected.begin(), s_.unconnected.end(), [&](const auto& pair) {
+            return pair.first == p.peer.site || pair.second == p.peer.site;
+        });
+    };
+    // Sites that are connected to all own everything (PROTOCOL 12), unless those were lost since.
+    if (!s_.unconnected.empty() &&
+        !std::all_of(b.participants.begin(), b.participants.end(), apart)) {
         for (std::size_t i = 0; i < shares.size(); ++i) {
-            const SiteId id = b.participants[i].peer.site;
-            const bool apart = std::any_of(
-                s_.unconnected.begin(), s_.unconnected.end(),
-                [&](const auto& pair) { return pair.first == id || pair.second == id; });
-            if (apart) shares[i] = 0;
-            left += shares[i];
+            if (apart(b.participants[i])) shares[i] = 0;
         }
-        CHECK(left > 0);
+        // Their links may be so slow that they own nothing while all others do.
+        float left = std::accumulate(shares.begin(), shares.end(), 0.0f);
+        for (std::size_t i = 0; left <= 0 && i < shares.size(); ++i)
+            shares[i] = apart(b.participants[i]) ? 0.0f : 1.0f;
+        left = std::accumulate(shares.begin(), shares.end(), 0.0f);
         for (float& share : shares) share /= left;
     }
     for (std::size_t i = 0; i < shares.size(); ++i) b.participants[i].share = shares[i];

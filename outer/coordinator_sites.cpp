@@ -46,7 +46,6 @@ bool CoordinatorStep::refused(const std::string& name, const Hello& h) {
     const auto id = find(name);
     const std::string data = value_of(h.config, kDataKey);
     if (id && at(*id).barred) why = fmt::format("site {} was dropped by an operator", name);
-    if (over() && !(h.state == s_.newest) && holders().empty()) why = "the run is over";
     const std::string differing = differences(s_.options.config, h.config);
     if (!differing.empty()) why = "its configuration differs from the coordinator's: " + differing;
     if (!s_.data.empty() && !data.empty() && data != s_.data) {
@@ -73,15 +72,16 @@ bool CoordinatorStep::refused(const std::string& name, const Hello& h) {
 }
 
 void CoordinatorStep::hello(const std::string& name, const Hello& h) {
-    if (refused(name, h)) return;
     auto id = find(name);
+    if (id && at(*id).incarnation == h.incarnation && h.count <= at(*id).hellos)
+        return;  // it came late
+    if (refused(name, h)) return;
     if (!id) {
         id = SiteId(static_cast<std::uint32_t>(s_.sites.size()));
         s_.sites.emplace_back();
         s_.sites.back().name = name;
     }
     const bool known = at(*id).incarnation == h.incarnation;
-    if (known && h.count <= at(*id).hellos) return;  // it came late
     const bool back = at(*id).identified && known;
     if (newcomer(*id, h)) append({JoinRecord{*id, name, h.incarnation}});
     Site& site = at(*id);
@@ -96,7 +96,8 @@ void CoordinatorStep::hello(const std::string& name, const Hello& h) {
     site.state = h.state;
     site.has_moments = h.has_moments;
     site.identified = true;
-    site.disconnected = site.done = false;
+    site.disconnected = false;
+    site.done = h.leaving;
     site.heard = site.moved = now_;
     if (!member) site.standing = Standing::kFollower;
     if (s_.restoring && s_.restoring->joiner == *id) end_restoring();
@@ -493,8 +494,17 @@ void CoordinatorStep::judge() {
 
 /// Waits for sites that must be there are bounded too.
 void CoordinatorStep::judge_absent() {
-    if (s_.paused || over() || now_ - s_.waiting_since <= s_.options.budget.join) return;
+    if (s_.paused || now_ - s_.waiting_since <= s_.options.budget.join) return;
     const double waited = seconds(now_ - s_.waiting_since);
+    if (over()) {
+        // What the last round gave is nowhere to be had for those who still wait for it.
+        for (SiteId id : holders().empty() ? which([](const Site& s) { return s.identified; })
+                                           : std::vector<SiteId>{}) {
+            say(id, Stop{"the run is over, and no site that holds its last state came back"});
+            lose(id, "the last state is not to be had");
+        }
+        return;
+    }
     if (!s_.started) {
         std::string missing;
         for (std::size_t i = 0; i < s_.options.sites.size(); ++i) {

@@ -110,13 +110,14 @@ struct Hello {
     bool has_moments = false;  ///< inner optimizer state worth keeping (false: freshly started)
     std::optional<Attempt> staged;    ///< voted for, no COMMIT heard
     std::optional<Meeting> training;  ///< has an assignment for this meeting
+    bool leaving = false;             ///< its work is done; it only waits for Farewell
     LogHead journal;                  ///< newest it knows of; id 0: none
     std::uint64_t count =
         0;  ///< of Hellos of this process: an old one that comes late is not taken for news
     template <class A>
     void serialize(A& a) {
         a(count, name, incarnation, config, endpoint, public_key, state, has_moments, staged,
-          training, journal.id, journal.count, journal.hash);
+          training, leaving, journal.id, journal.count, journal.hash);
     }
 };
 

@@ -383,6 +383,7 @@ class Step {
         s_.hello.staged.reset();
         if (s_.phase == Phase::kVoted) s_.hello.staged = s_.begin->attempt;
         s_.hello.training = training();
+        s_.hello.leaving = s_.phase == Phase::kLeaving;
         s_.hello.journal = s_.journal;
         say(s_.hello);
     }
@@ -391,8 +392,8 @@ class Step {
         if (!s_.welcomed) return;
         // READY goes with every vote: a coordinator that was started again, or that has taken this
         // site for lost meanwhile, knows nothing of the attempt, and can judge only by the cut.
-        const bool orphan = s_.phase == Phase::kExchange &&
-                            s_.begin->attempt.coordinator != s_.coordinator.number;
+        const bool orphan =
+            s_.phase == Phase::kExchange && s_.begin->attempt.coordinator != s_.coordinator.number;
         if (s_.phase == Phase::kReady || s_.vote || orphan) say(*s_.ready);
         if (s_.vote) say(*s_.vote);
         if (s_.pinned) say(*s_.pinned);
@@ -403,7 +404,9 @@ class Step {
     /// wait for it.
     void judge() {
         const auto silent = now_ - s_.heard;
-        if (s_.phase == Phase::kLeaving && silent > s_.budget.round) return end(true, {});
+        // Before the end of the run others may need what this site holds.
+        const auto patience = s_.last ? s_.budget.round : s_.budget.join;
+        if (s_.phase == Phase::kLeaving && silent > patience) return end(true, {});
         if (silent > s_.budget.silence() && !s_.silent && s_.welcomed) {
             s_.silent = true;
             report(

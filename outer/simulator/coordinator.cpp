@@ -60,11 +60,7 @@ void World::coordinator_hears(const Event& e, Message message) {
     }
     if (connection == e.life)
         return coordinator_step(HeardFrom{sites_[e.who].name, std::move(message)});
-    if (std::holds_alternative<Leave>(message)) {
-        send(What::kToSite, e.who, e.life, Farewell{});
-    } else {
-        send(What::kToSite, e.who, e.life, Identify{coordinator_state_->options.self});
-    }
+    send(What::kToSite, e.who, e.life, Identify{coordinator_state_->options.self});
 }
 
 void World::coordinator_step(const CoordinatorEvent& event) {
