@@ -205,7 +205,12 @@ bool CoordinatorStep::takes_part(SiteId id) const {
 /// What others wait for this site to do, or "".
 std::string CoordinatorStep::is_waited_for(SiteId id) const {
     const Site& site = at(id);
-    if (over()) return site.done ? "" : "the end of the run";
+    if (over()) {
+        // One after the other is restored: until its turn comes a follower has nothing to do.
+        const bool queues = site.standing == Standing::kFollower && s_.restoring &&
+                            s_.restoring->joiner != id;
+        return site.done || queues ? "" : "the end of the run";
+    }
     if (site.standing != Standing::kMember) return {};
     if (s_.phase == Phase::kBarrier && !site.ready) return "others wait at the barrier";
     if (s_.phase == Phase::kExchange && takes_part(id) && !site.vote)

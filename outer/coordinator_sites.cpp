@@ -423,6 +423,7 @@ void CoordinatorStep::on(SiteId id, const Pinned& pinned) {
     // The copies must be of one state; the first donor's has the moments.
     if (r.pinned.empty()) r.state = pinned.state;
     if (!(pinned.state == r.state)) {
+        if (r.moments && id == r.asked.front()) return end_restoring();
         std::erase(r.asked, id);
         return say(id, Unpin{});
     }
@@ -438,15 +439,12 @@ void CoordinatorStep::on(SiteId id, const Pinned& pinned) {
 void CoordinatorStep::tell_joiner() {
     if (!s_.restoring) return;
     auto& r = *s_.restoring;
-    if (r.pinned.empty()) {
-        for (std::size_t i = 0; i < r.asked.size(); ++i) {
-            say(r.asked[i], Pin{.moments = i == 0 && r.moments});
-        }
-        return;
+    for (std::size_t i = 0; i < r.asked.size(); ++i) {
+        if (std::count(r.pinned.begin(), r.pinned.end(), r.asked[i]) > 0) continue;
+        say(r.asked[i], Pin{.moments = i == 0 && r.moments});
     }
-    // Moments come from the first that was asked, or from nobody: then the joiner waits for another
-    // donor.
-    if (r.moments && r.pinned.front() != r.asked.front()) return;
+    // Moments come from the first that was asked.
+    if (r.pinned.empty() || (r.moments && r.pinned.front() != r.asked.front())) return;
     Restore restore{.state = r.state, .donors = {}, .moments = r.moments};
     for (SiteId donor : r.pinned) restore.donors.push_back(peer_of(donor));
     say(r.joiner, std::move(restore));
@@ -455,6 +453,7 @@ void CoordinatorStep::tell_joiner() {
 void CoordinatorStep::end_restoring() {
     const State::Restoring r = *s_.restoring;
     s_.restoring.reset();
+    if (over()) s_.waiting_since = now_;  // the next one's time begins
     for (SiteId donor : r.asked) {
         if (at(donor).identified) say(donor, Unpin{});
     }

@@ -68,7 +68,9 @@ bool World::can_spare(std::uint32_t who) const {
     bool holder = false, voter = !voted;
     for (std::uint32_t i = 0; i < sites_.size(); ++i) {
         const LocalSite& site = sites_[i];
-        if (i == who || !site.process.up || site.dropped || site.process.dies_at_action) continue;
+        if (i == who || !site.process.up || site.dropped || site.drained ||
+            site.process.dies_at_action)
+            continue;
         const bool staged = site.staged && *site.staged == newest.hash;
         holder = holder || site.model == newest || staged;
         voter = voter || site.staged == voted || site.model.hash == *voted;
@@ -161,11 +163,12 @@ void World::operate() {
     const std::size_t here = static_cast<std::size_t>(
         std::count_if(sites_.begin(), sites_.end(), [](const LocalSite& s) { return !s.dropped; }));
     // A site that is dropped stays away; the run's last two stay.
-    if (draws_.chance(0.1) && here > 2 && !site.dropped) {
+    if (draws_.chance(0.1) && here > 2 && !site.dropped && checks_.started()) {
         site.dropped = true;
         if (tracing()) note(*who, "is dropped by an operator");
         return coordinator_step(Operate{Operate::What::kDrop, site.name});
     }
+    site.drained = true;
     if (tracing()) note(*who, "is drained by an operator");
     coordinator_step(Operate{Operate::What::kDrain, site.name});
 }

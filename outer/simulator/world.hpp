@@ -88,6 +88,7 @@ struct LocalSite {
     std::uint32_t looks = 0;
 
     bool dropped = false;     ///< by an operator; comes back no more
+    bool drained = false;     ///< or is about to be
     bool ended_good = false;  ///< its last process; with `last`: at the end of the run
     bool saw_end = false;
 };
