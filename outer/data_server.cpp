@@ -65,6 +65,12 @@ void DataServer::answer(Waiting w) {
         return complaints_.about(w.name,
                                  "it is no peer of this site now; its wants are not answered");
     }
+    if (waiting_keys_.count(w.key) > 0) {
+        // Asked again meanwhile: one answer is enough.
+        send(w.connection, kLater, {});
+        may_serve_ = true;
+        return;
+    }
     if (reply(w)) return;
     send(w.connection, kLater, {});
     wait(std::move(w));

@@ -37,7 +37,7 @@ class PortWithMoments : public VectorPort {
 struct SitesOptions {
     std::uint32_t sites = 2;
     Codec codec = Codec::kFp32;
-    OuterOptimizer optimizer;
+    OuterOptimizer optimizer = {};
     std::vector<std::int64_t> units{3000, 129, 5000};
     std::int64_t piece_elements = 512;
     std::size_t inner_bytes = 0;
@@ -176,12 +176,14 @@ class DataSites {
 
     /// An attempt of these sites; weights 1, 2, 3, ... of the site's number, equal shares.
     Begin begin(Method method, const std::vector<std::uint32_t>& who, std::uint32_t counter = 1) {
-        Begin b{.attempt = {.round = Round(0), .coordinator = 1, .counter = counter},
-                .from = sites[who[0]]->state.name(),
-                .codec = options.codec,
-                .optimizer = options.optimizer,
-                .method = method,
-                .seed = 11};
+        Begin b;
+        b.attempt.coordinator = 1;
+        b.attempt.counter = counter;
+        b.from = sites[who[0]]->state.name();
+        b.codec = options.codec;
+        b.optimizer = options.optimizer;
+        b.method = method;
+        b.seed = 11;
         for (std::uint32_t i : who) {
             b.participants.push_back({.peer = sites[i]->info(),
                                       .cut = sites[i]->cut(),
