@@ -12,37 +12,6 @@ namespace isthmus::outer {
 
 namespace {
 
-<<<<<<< HEAD
-/// Results kept for a joiner; one that is slower than this many rounds gets another copy.
-constexpr std::size_t kMaxResults = 64;
-/// Where chunk `index` of a copy lies: which of its three parts, and what of it.
-struct ChunkPlace {
-    int part = 0;  ///< 0 anchor, 1 momentum, 2 inner state
-    std::size_t offset = 0, bytes = 0;
-};
-
-std::size_t chunks_of(std::uint64_t bytes) {
-    return static_cast<std::size_t>((bytes + kCopyChunkBytes - 1) / kCopyChunkBytes);
-}
-
-std::size_t num_chunks(const CopyInfo& info) {
-    return chunks_of(info.anchor_bytes) + chunks_of(info.momentum_bytes) +
-           chunks_of(info.inner_bytes);
-}
-
-ChunkPlace place_of(const CopyInfo& info, std::size_t index) {
-    const std::uint64_t sizes[3] = {info.anchor_bytes, info.momentum_bytes, info.inner_bytes};
-    for (int part = 0; part < 3; ++part) {
-        const std::size_t chunks = chunks_of(sizes[part]);
-        if (index < chunks) {
-            const std::size_t offset = index * kCopyChunkBytes;
-            return {part, offset, std::min<std::size_t>(kCopyChunkBytes, sizes[part] - offset)};
-        }
-        index -= chunks;
-    }
-    CHECK(false, "no such chunk");
-}
-=======
 /// A result of more sites than this is not believed.
 constexpr std::size_t kMaxSites = 4096;
 /// Of a header's answer, for the window.
@@ -50,7 +19,6 @@ constexpr std::size_t kHeaderBytes = 256;
 /// No site: the results fetched here count no input of this one's. Had it contributed, what it left
 /// out of its encoding would be gone with the cut (PROTOCOL 13: a discarded cut leaves e).
 constexpr SiteId kNobody{0xfffffffeu};
->>>>>>> h-data
 
 bool is_transfer_item(const Want& want) {
     return std::holds_alternative<ResultItem>(want.item) ||
@@ -271,18 +239,9 @@ struct StateFetch::Impl {
 
     void take_result_header(const DataPlane::Arrived& a) {
         auto info = unpack<ResultInfo>(a.bytes);
-<<<<<<< HEAD
-        const bool fits = info && check(*info) && info->from == result->from &&
-                          info->to.round.value == result->from.round.value + 1 &&
-                          info->optimizer == state.options().optimizer &&
-                          (info->method == Method::kSolo || info->codec == state.options().codec);
-        if (!fits) return next_holder();
-        result->result = std::make_shared<RoundResult>(state.layout(), std::move(*info));
-=======
         if (!info || !fits(*info)) return leave_holder(a.from);
         ResultWork& r = *result;
         r.result = std::make_shared<RoundResult>(state.layout(), std::move(*info));
->>>>>>> h-data
         const std::uint32_t pieces = state.layout().num_pieces();
         r.have.assign(r.result->num_parts() * pieces, false);
         r.parts_here.assign(pieces, 0);
