@@ -34,6 +34,7 @@ void add_data_command(CLI::App&, CommandContext&);
 void add_doctor_command(CLI::App&, CommandContext&);
 void add_config_command(CLI::App&, CommandContext&);
 void add_link_command(CLI::App&, CommandContext&);
+void add_simulate_command(CLI::App&, CommandContext&);
 void add_new_command(CLI::App&, CommandContext&);
 void add_status_command(CLI::App&, CommandContext&);
 void add_ctl_command(CLI::App&, CommandContext&);

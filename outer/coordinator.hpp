@@ -170,6 +170,7 @@ struct CoordinatorState {
     Phase phase = Phase::kTraining;
     bool started = false;  ///< StartRecord is written
     bool paused = false;
+    bool peers_changed = false;  ///< told at the next beat: many come or go at once
     std::vector<Site> sites;  ///< by site id
     Meeting meeting;          ///< the open one
     StateName newest;

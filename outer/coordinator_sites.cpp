@@ -104,7 +104,7 @@ void CoordinatorStep::hello(const std::string& name, const Hello& h) {
     if (s_.data.empty()) s_.data = value_of(h.config, kDataKey);
     if (!back) report(fmt::format("site {} is here{}", name, member ? " again" : ""));
     welcome(*id, member);
-    if (!back) tell_peers();
+    if (!back) s_.peers_changed = true;
     if (member) repair(*id, h.training);
     start();
     plan_restoring();
@@ -151,6 +151,7 @@ PeerInfo CoordinatorStep::peer_of(SiteId id) const {
 }
 
 void CoordinatorStep::tell_peers() {
+    if (!std::exchange(s_.peers_changed, false)) return;
     std::vector<PeerInfo> all;
     const auto here = which([](const Site& s) { return s.identified; });
     for (SiteId id : here) all.push_back(peer_of(id));
@@ -365,7 +366,7 @@ void CoordinatorStep::lose(SiteId id, const std::string& reason, Loss loss) {
     site.draining = false;
     ++site.restored;
     forget_restoring_of(id);
-    if (was_here) tell_peers();
+    if (was_here) s_.peers_changed = true;
     if (taking_part) return retry(fmt::format("site {} was lost", site.name));
     if (members().empty() && s_.phase == Phase::kBarrier) s_.phase = Phase::kTraining;
     if (members().empty()) s_.waiting_since = now_;
