@@ -5,13 +5,14 @@
 #   make sanitize         unit tests under address and undefined-behaviour sanitizers
 #   make sanitize-thread  unit tests under the thread sanitizer
 #   make bench-train      tokens per second, beside PyTorch's where TORCH_PYTHON=... is given
+#   make bench-sync       seconds of a sync beside the wire's limit and gloo (root; TORCH_PYTHON=... for the peer)
 #   make install PREFIX=/usr/local
 #   make deps, make deps-test, make clean
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 TEST_JOBS ?= 1
 
-.PHONY: build deps deps-test demo test bench-train install sanitize sanitize-thread clean
+.PHONY: build deps deps-test demo test bench-train bench-sync install sanitize sanitize-thread clean
 .DEFAULT_GOAL := build
 
 build: deps
@@ -35,6 +36,10 @@ test: deps-test
 bench-train: build
 	cmake --build build -j $(JOBS) --target bench_train
 	build/bench_train
+
+bench-sync: build
+	cmake --build build -j $(JOBS) --target bench_sync
+	experiments/bench_sync.py
 
 install: build
 	cmake --install build --prefix $(PREFIX)

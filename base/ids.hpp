@@ -15,11 +15,11 @@ struct Id {
     auto operator<=>(const Id&) const = default;
 };
 
-using SiteId = Id<struct SiteTag>;                 ///< one cluster, one replica of the model
-using Rank = Id<struct RankTag>;                   ///< one process of a site
-using UnitId = Id<struct UnitTag>;                 ///< parameters that are gathered together
-using FragmentId = Id<struct FragmentTag>;         ///< units that sites synchronise together
-using Round = Id<struct RoundTag, std::uint64_t>;  ///< outer steps committed so far
+using SiteId = Id<struct SiteTag>;                     ///< one cluster, one replica of the model
+using Rank = Id<struct RankTag>;                       ///< one process of a site
+using UnitId = Id<struct UnitTag>;                     ///< parameters that are gathered together
+using FragmentId = Id<struct FragmentTag>;             ///< units that sites synchronise together
+using Round = Id<struct RoundTag, std::uint64_t>;      ///< outer steps committed so far
 using Meeting = Id<struct MeetingTag, std::uint64_t>;  ///< index in the schedule of when to meet
 using SampleNumber = Id<struct SampleTag, std::uint64_t>;  ///< position in the run's data order
 

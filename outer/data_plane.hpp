@@ -112,12 +112,13 @@ class DataPlane {
 
     /// What peers connect to.
     const std::string& endpoint() const;
-    /// Connects to these, lets the others go (asked wants of theirs are dropped). Also: whose wants
-    /// are answered.
+    /// Connects to these, lets the others go (what they were asked for comes back as not found).
+    /// Also: whose wants are answered.
     void set_peers(const std::vector<PeerInfo>&);
 
     /// Queues a want; asked when the window has room, in the order of calls a peer. `bytes`: how
-    /// large the answer is about.
+    /// large the answer is about. A want of this peer's that is not answered yet is not asked
+    /// twice; whoever is no peer has no such item.
     void ask(SiteId peer, const Want&, std::size_t bytes);
     /// Forgets every want that `which` says yes to; a late answer is dropped.
     void forget(const std::function<bool(const Want&)>& which);
@@ -133,7 +134,8 @@ class DataPlane {
     std::vector<Arrived> pump(TimePoint now);
     /// Something that was NotYet may be there now: tried again at the next pump.
     void may_serve_now();
-    /// Peers with wants out from whom no byte came for this long.
+    /// Peers who are wanted something and from whom no byte came for this long. Time between two
+    /// pumps in which this process stood still does not count.
     std::vector<SiteId> silent_peers(TimePoint now, std::chrono::milliseconds) const;
 
     void add_interests(std::vector<net::Interest>&) const;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/error.hpp"
 #include "tests/inner/support/memory_tokens.hpp"
@@ -69,6 +70,46 @@ TEST(Trainer, SameSeedSameBitsAndAnotherSeedOthers) {
         if (run == 0) first = parameters;
         EXPECT_EQ(same_bits(first, parameters), run != 2);
     }
+}
+
+TEST(Trainer, ASetStepCountMovesTheLearningRateAlone) {
+    Fixture setup;
+    const auto jumps = setup.make();
+    jumps->step();
+    jumps->set_steps_done(20);
+    EXPECT_EQ(jumps->updates(), 1) << "the moments have seen one";
+    const StepReport report = jumps->step();
+    EXPECT_EQ(report.step, 21);
+    EXPECT_EQ(report.learning_rate, learning_rate(setup.optim, 20, setup.train.steps));
+    EXPECT_EQ(jumps->updates(), 2);
+}
+
+TEST(Trainer, ParametersMomentsAndTheirCountAreAllOfItsState) {
+    Fixture setup;
+    const auto from = setup.make();
+    for (int i = 0; i < 4; ++i) from->step();
+    SampleNumber next = from->position();
+    const auto to = Trainer::create(setup.model, setup.train, setup.optim, setup.data,
+                                    [&next](std::span<SampleNumber> out) {
+                                        for (SampleNumber& n : out)
+                                            n = std::exchange(next, SampleNumber(next.value + 1));
+                                    });
+    const auto copy = [](std::span<const float> a, std::span<float> b) {
+        std::copy(a.begin(), a.end(), b.begin());
+    };
+    for (std::uint32_t u = 0; u < from->layout().units.size(); ++u) {
+        copy(from->parameters(UnitId(u)), to->parameters(UnitId(u)));
+        copy(from->first_moments(UnitId(u)), to->first_moments(UnitId(u)));
+        copy(from->second_moments(UnitId(u)), to->second_moments(UnitId(u)));
+    }
+    to->set_updates(from->updates());
+    to->set_steps_done(from->steps_done());
+    to->parameters_changed();
+    for (int i = 0; i < 3; ++i) {
+        from->step();
+        to->step();
+    }
+    EXPECT_TRUE(same_bits(all_parameters(*from), all_parameters(*to)));
 }
 
 TEST(Trainer, RecomputationChangesNoBitAndNeedsLessMemory) {

@@ -85,7 +85,10 @@ TEST_F(TrainingLoop, ZeroWindowsNeverEvaluates) {
 TEST_F(TrainingLoop, FinishesTheStepInHandWhenStopped) {
     TrainingHooks hooks;
     bool ended = false;
-    hooks.after_step = [&](inner::Trainer&, const inner::StepReport& r) { stop_ = r.step == 3; };
+    hooks.after_step = [&](inner::Trainer&, const inner::StepReport& r, double) {
+        stop_ = r.step == 3;
+        return LoopNext::kGoOn;
+    };
     hooks.end = [&](inner::Trainer&) { ended = true; };
     const auto result = run({.steps = 10, .eval_windows = 4}, hooks);
     EXPECT_TRUE(result.interrupted);
@@ -97,19 +100,58 @@ TEST_F(TrainingLoop, FinishesTheStepInHandWhenStopped) {
 
 TEST_F(TrainingLoop, AStopAfterTheLastStepIsNoInterruption) {
     TrainingHooks hooks;
-    hooks.after_step = [&](inner::Trainer&, const inner::StepReport& r) { stop_ = r.step == 5; };
+    hooks.after_step = [&](inner::Trainer&, const inner::StepReport& r, double) {
+        stop_ = r.step == 5;
+        return stop_ ? LoopNext::kFinished : LoopNext::kGoOn;
+    };
     EXPECT_FALSE(run({.steps = 5}, hooks).interrupted);
 }
 
 TEST_F(TrainingLoop, HooksRunAfterEachStepAndBeforeItsEvaluation) {
     std::string order;
     TrainingHooks hooks;
-    hooks.after_step = [&](inner::Trainer&, const inner::StepReport& r) {
+    hooks.after_step = [&](inner::Trainer&, const inner::StepReport& r, double) {
         order += "s" + std::to_string(r.step) + "e" + std::to_string(trainer_.evaluations) + " ";
+        return r.step == 3 ? LoopNext::kFinished : LoopNext::kGoOn;
     };
     hooks.end = [&](inner::Trainer&) { order += "end"; };
     run({.steps = 3, .eval_every = 2, .eval_windows = 1}, hooks);
     EXPECT_EQ(order, "s1e0 s2e0 s3e1 end");
+}
+
+TEST_F(TrainingLoop, HooksSayWhereItBeginsAndWhenItIsFinished) {
+    TrainingHooks hooks;
+    hooks.begin = [](inner::Trainer& trainer) {
+        trainer.set_steps_done(7);
+        return LoopNext::kGoOn;
+    };
+    hooks.after_step = [](inner::Trainer& trainer, const inner::StepReport& r, double) {
+        if (r.step == 8) trainer.set_steps_done(11);  // beyond settings.steps: others were faster
+        return r.step == 13 ? LoopNext::kFinished : LoopNext::kGoOn;
+    };
+    const auto result = run({.steps = 10}, hooks);
+    const auto lines = steps();
+    ASSERT_EQ(lines.size(), 3u);
+    EXPECT_EQ(lines[0]["step"], 8);
+    EXPECT_EQ(lines[1]["step"], 12);
+    EXPECT_EQ(result.steps, 13);
+    EXPECT_FALSE(result.interrupted);
+}
+
+TEST_F(TrainingLoop, HooksThatHaveNothingToDoStepNotAtAll) {
+    TrainingHooks hooks;
+    hooks.begin = [](inner::Trainer&) { return LoopNext::kFinished; };
+    hooks.after_step = [](inner::Trainer&, const inner::StepReport&, double) {
+        ADD_FAILURE() << "a step";
+        return LoopNext::kFinished;
+    };
+    EXPECT_EQ(run({.steps = 10}, hooks).steps, 0);
+}
+
+TEST_F(TrainingLoop, AppendGoesOnWithTheRecordsThatAreThere) {
+    run({.steps = 3});
+    run({.steps = 5, .append = true});
+    EXPECT_EQ(steps().size(), 5u);
 }
 
 TEST_F(TrainingLoop, RecordsBeforeAFailureStay) {
