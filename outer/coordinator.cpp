@@ -202,6 +202,7 @@ void CoordinatorStep::tick(const Tick& t) {
     end_if_over();
     if (s_.phase == Phase::kEnded || now_ < s_.next_beat) return;
     s_.next_beat = now_ + s_.options.budget.beat();
+    tell_peers();
     plan_restoring();
     enroll();
     try_begin();
