@@ -170,9 +170,9 @@ struct CoordinatorState {
     Phase phase = Phase::kTraining;
     bool started = false;  ///< StartRecord is written
     bool paused = false;
-    bool peers_changed = false;  ///< told at the next beat: many come or go at once
-    std::vector<Site> sites;  ///< by site id
-    Meeting meeting;          ///< the open one
+    bool peers_changed = false;  ///< to be told at the next beat
+    std::vector<Site> sites;     ///< by site id
+    Meeting meeting;             ///< the open one
     StateName newest;
     StateName before_newest;  ///< what the last commit started from
     std::optional<CommitRecord> last_commit;

@@ -194,7 +194,7 @@ void CoordinatorStep::on(SiteId id, const Vote& vote) {
     if (site.vote && site.vote->result) return;
     site.vote = vote;
     site.moved = now_;
-    evaluate();
+    evaluate(vote);
 }
 
 bool CoordinatorStep::takes_part(SiteId id) const {
@@ -207,8 +207,8 @@ std::string CoordinatorStep::is_waited_for(SiteId id) const {
     const Site& site = at(id);
     if (over()) {
         // One after the other is restored: until its turn comes a follower has nothing to do.
-        const bool queues = site.standing == Standing::kFollower && s_.restoring &&
-                            s_.restoring->joiner != id;
+        const bool queues =
+            site.standing == Standing::kFollower && s_.restoring && s_.restoring->joiner != id;
         return site.done || queues ? "" : "the end of the run";
     }
     if (site.standing != Standing::kMember) return {};
@@ -243,8 +243,8 @@ bool CoordinatorStep::others_agree(SiteId id) const {
     return result.has_value();
 }
 
-void CoordinatorStep::evaluate() {
-    if (drop_bad_numbers()) return;
+void CoordinatorStep::evaluate(const Vote& newest) {
+    if (drop_bad_numbers(newest)) return;
     bool all = true, complete = true, same = true;
     std::optional<StateHash> result;
     for (const Participant& p : s_.begin->participants) {
@@ -262,53 +262,48 @@ void CoordinatorStep::evaluate() {
 }
 
 /// A site whose numbers are not finite is left out and restored.
-bool CoordinatorStep::drop_bad_numbers() {
-    std::set<SiteId> bad;
-    for (const Participant& p : s_.begin->participants) {
-        const auto& vote = at(p.peer.site).vote;
-        if (!vote) continue;
-        for (const InputReport& input : vote->inputs) {
-            if (!input.finite && takes_part(input.site)) bad.insert(input.site);
-        }
+bool CoordinatorStep::drop_bad_numbers(const Vote& newest) {
+    std::vector<std::pair<SiteId, std::string>> bad;
+    for (const InputReport& input : newest.inputs) {
+        if (!input.finite && takes_part(input.site))
+            bad.emplace_back(input.site, "its numbers are not finite");
     }
-    for (SiteId id : bad) lose(id, "its numbers are not finite", Loss::kVoid);
+    lose_all(bad, Loss::kVoid);
     return !bad.empty();
 }
 
-double CoordinatorStep::norm_of(SiteId id) const {
-    double sum = 0;
+/// Of every input, as those who voted saw it.
+std::map<SiteId, double> CoordinatorStep::norms() const {
+    std::map<SiteId, double> out;
     for (const Participant& p : s_.begin->participants) {
         for (const InputReport& input : at(p.peer.site).vote->inputs) {
-            if (input.site != id) continue;
+            double& sum = out[input.site];
             // Owners saw a part each; in an all-gather everyone saw the whole.
             sum = s_.begin->method == Method::kOwners ? sum + input.sum_of_squares
                                                       : input.sum_of_squares;
         }
     }
-    return std::sqrt(sum);
+    for (auto& [id, sum] : out) sum = std::sqrt(sum);
+    return out;
 }
 
 /// An input far beyond the median of recent ones is left out, and its site restored.
 bool CoordinatorStep::drop_large_norms() {
     if (s_.begin->method == Method::kSolo) return false;
-    std::vector<std::pair<SiteId, double>> norms;
-    for (const Participant& p : s_.begin->participants) {
-        if (p.weight > 0) norms.emplace_back(p.peer.site, norm_of(p.peer.site));
-    }
-    if (s_.options.max_norm_ratio > 0 && norms.size() >= 3 && s_.norms.size() >= kNormsNeeded) {
+    const std::map<SiteId, double> inputs = norms();
+    if (s_.options.max_norm_ratio > 0 && inputs.size() >= 3 && s_.norms.size() >= kNormsNeeded) {
         const double limit = s_.options.max_norm_ratio * median(s_.norms);
-        bool dropped = false;
-        for (const auto& [id, norm] : norms) {
-            if (norm <= limit || limit <= 0) continue;
-            dropped = true;
-            lose(id,
-                 fmt::format("its pseudo-gradient has norm {:.3g}, beyond {:g} times the median",
-                             norm, s_.options.max_norm_ratio),
-                 Loss::kVoid);
+        std::vector<std::pair<SiteId, std::string>> large;
+        for (const auto& [id, norm] : inputs) {
+            if (norm <= limit || limit <= 0 || !takes_part(id)) continue;
+            large.emplace_back(
+                id, fmt::format("its pseudo-gradient has norm {:.3g}, beyond {:g} times the median",
+                                norm, s_.options.max_norm_ratio));
         }
-        if (dropped) return true;
+        lose_all(large, Loss::kVoid);
+        if (!large.empty()) return true;
     }
-    for (const auto& [id, norm] : norms) s_.norms.push_back(norm);
+    for (const auto& [id, norm] : inputs) s_.norms.push_back(norm);
     if (s_.norms.size() > kNormsKept) {
         s_.norms.erase(s_.norms.begin(), s_.norms.end() - static_cast<std::ptrdiff_t>(kNormsKept));
     }
@@ -338,7 +333,7 @@ void CoordinatorStep::resolve_missing() {
         }
         return retry("sites miss each other's data");
     }
-    std::vector<std::pair<SiteId, SiteId>> gone;
+    std::vector<std::pair<SiteId, std::string>> gone;
     while (!pairs.empty()) {
         const auto weight = [&](SiteId id) {
             for (const Participant& p : s_.begin->participants) {
@@ -364,15 +359,11 @@ void CoordinatorStep::resolve_missing() {
             it = pairs.erase(it);
         }
         misses.erase(out);
-        gone.emplace_back(out, other);
+        gone.emplace_back(out,
+                          fmt::format("it and site {} do not reach each other", at(other).name));
     }
     s_.unconnected.clear();
-    // Whoever is still taking part after the first loss has begun a new attempt already.
-    for (const auto& [id, other] : gone) {
-        if (at(id).standing == Standing::kMember) {
-            lose(id, fmt::format("it and site {} do not reach each other", at(other).name));
-        }
-    }
+    lose_all(gone, Loss::kGone);
 }
 
 void CoordinatorStep::resolve_mismatch() {
@@ -393,11 +384,13 @@ void CoordinatorStep::resolve_mismatch() {
                true);
         return retry("the sites' results differ");
     }
-    std::vector<SiteId> odd;
+    std::vector<std::pair<SiteId, std::string>> odd;
     for (const auto& [hash, sites] : by_result) {
-        if (sites.size() < most) odd.insert(odd.end(), sites.begin(), sites.end());
+        for (SiteId id : sites) {
+            if (sites.size() < most) odd.emplace_back(id, "its result differs from the others'");
+        }
     }
-    for (SiteId id : odd) lose(id, "its result differs from the others'", Loss::kVoid);
+    lose_all(odd, Loss::kVoid);
 }
 
 /// A new attempt from the same cuts, with whoever is still here; after too many the meeting is

@@ -104,7 +104,7 @@ void CoordinatorStep::hello(const std::string& name, const Hello& h) {
     if (s_.data.empty()) s_.data = value_of(h.config, kDataKey);
     if (!back) report(fmt::format("site {} is here{}", name, member ? " again" : ""));
     welcome(*id, member);
-    if (!back) s_.peers_changed = true;
+    s_.peers_changed |= !back;
     if (member) repair(*id, h.training);
     start();
     plan_restoring();
@@ -150,6 +150,8 @@ PeerInfo CoordinatorStep::peer_of(SiteId id) const {
             .public_key = at(id).public_key};
 }
 
+/// Once a beat: many may come or go at once. Whoever is needed sooner is named in BEGIN and
+/// RESTORE.
 void CoordinatorStep::tell_peers() {
     if (!std::exchange(s_.peers_changed, false)) return;
     std::vector<PeerInfo> all;
@@ -290,6 +292,9 @@ void CoordinatorStep::on(SiteId id, const SiteBeat& beat) {
     if (beat.state.round >= site.state.round) site.state = beat.state;
     if (over() && !site.done) return tell_commit(id);
     if (site.standing == Standing::kMember) repair(id, beat.training);
+    if (s_.phase == Phase::kExchange && takes_part(id) && !site.vote &&
+        beat.attempt != s_.begin->attempt)
+        say(id, *s_.begin);
     if (site.standing != Standing::kFollower) return;
     if (s_.restoring && s_.restoring->joiner == id && !s_.restoring->pinned.empty()) {
         const bool copied = site.state.lineage == s_.restoring->state.lineage &&
@@ -366,11 +371,26 @@ void CoordinatorStep::lose(SiteId id, const std::string& reason, Loss loss) {
     site.draining = false;
     ++site.restored;
     forget_restoring_of(id);
-    if (was_here) s_.peers_changed = true;
-    if (taking_part) return retry(fmt::format("site {} was lost", site.name));
+    s_.peers_changed |= was_here;
+    if (taking_part) {
+        const std::string why = fmt::format("site {} was lost", site.name);
+        if (!several_) return retry(why);
+        then_retry_ = why;
+        return;
+    }
     if (members().empty() && s_.phase == Phase::kBarrier) s_.phase = Phase::kTraining;
     if (members().empty()) s_.waiting_since = now_;
     try_begin();
+}
+
+/// One new attempt for all of them.
+void CoordinatorStep::lose_all(const std::vector<std::pair<SiteId, std::string>>& gone, Loss loss) {
+    several_ = true;
+    for (const auto& [id, reason] : gone) {
+        if (at(id).standing == Standing::kMember) lose(id, reason, loss);
+    }
+    several_ = false;
+    if (then_retry_) retry(*std::exchange(then_retry_, std::nullopt));
 }
 
 void CoordinatorStep::forget_restoring_of(SiteId id) {

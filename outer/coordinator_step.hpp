@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "outer/coordinator.hpp"
 
 namespace isthmus::outer {
@@ -47,6 +49,7 @@ class CoordinatorStep {
         kFarewell,  ///< it goes as agreed
     };
     void lose(SiteId, const std::string& reason, Loss = Loss::kGone);
+    void lose_all(const std::vector<std::pair<SiteId, std::string>>&, Loss);
     bool lacks_moments(const Site&) const;
     void forget_restoring_of(SiteId);
     void plan_restoring();
@@ -68,8 +71,8 @@ class CoordinatorStep {
     bool digests_agree();
     void begin();
     void add_participants(Begin&) const;
-    void evaluate();
-    bool drop_bad_numbers();
+    void evaluate(const Vote&);
+    bool drop_bad_numbers(const Vote&);
     bool drop_large_norms();
     void resolve_missing();
     void resolve_mismatch();
@@ -82,7 +85,7 @@ class CoordinatorStep {
     bool takes_part(SiteId) const;
     std::string is_waited_for(SiteId) const;
     TimePoint::duration patience(const Site&) const;
-    double norm_of(SiteId) const;
+    std::map<SiteId, double> norms() const;
 
     // What only a coordinator says, coming from a site, is noise.
     template <class Other>
@@ -114,6 +117,8 @@ class CoordinatorStep {
     State& s_;
     TimePoint now_;
     CoordinatorActions actions_;
+    bool several_ = false;                   ///< are being lost, and more are to come
+    std::optional<std::string> then_retry_;  ///< why
 };
 
 }  // namespace isthmus::outer

@@ -175,11 +175,12 @@ struct SiteBeat {
     StateName state;
     std::optional<Meeting>
         training;  ///< has an assignment for this meeting; the coordinator repairs what was lost
-    bool has_moments = false;  ///< as in Hello
+    std::optional<Attempt> attempt;  ///< newest that it takes part in, or has voted for
+    bool has_moments = false;        ///< as in Hello
     double tokens_per_s = 0, loss = 0;
     template <class A>
     void serialize(A& a) {
-        a(progress, step, state, training, has_moments, tokens_per_s, loss);
+        a(progress, step, state, training, attempt, has_moments, tokens_per_s, loss);
     }
 };
 

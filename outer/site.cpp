@@ -110,6 +110,7 @@ class Step {
                      .step = tick.step,
                      .state = s_.state,
                      .training = training(),
+                     .attempt = s_.begin ? std::optional(s_.begin->attempt) : std::nullopt,
                      .has_moments = s_.hello.has_moments,
                      .tokens_per_s = tick.tokens_per_s,
                      .loss = tick.loss});

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.hpp"
 #include "base/random.hpp"
 
 namespace isthmus::outer::simulator {
 
 namespace {
 
-/// Commits whose contributors a site may still have to compare itself with.
-constexpr std::size_t kCommitsKept = 16;
 /// Cuts of one site that an open attempt may still name.
 constexpr std::size_t kCutsKept = 4;
 
@@ -154,7 +153,6 @@ Status Checks::on(const CommitRecord& commit) {
     meeting_ = Meeting(meeting_.value + 1);
     ++rounds_;
     commits_.push_back(commit);
-    if (commits_.size() > kCommitsKept) commits_.pop_front();
     return Done{};
 }
 
@@ -196,13 +194,10 @@ Status Checks::holds(const StateName& state) const {
 
 Status Checks::counted(Round after, SiteId site, const std::vector<SampleRange>& trained,
                        const std::vector<SampleRange>& skipped) const {
-    for (const CommitRecord& commit : commits_) {
-        if (commit.to.round != after) continue;
-        for (const Contribution& c : commit.contributors) {
-            if (c.site == site && same_samples(c.trained, trained) &&
-                same_samples(c.skipped, skipped))
-                return Done{};
-        }
+    CHECK(after.value > 0 && after.value <= commits_.size());
+    for (const Contribution& c : commits_[after.value - 1].contributors) {
+        if (c.site == site && same_samples(c.trained, trained) && same_samples(c.skipped, skipped))
+            return Done{};
     }
     return Error{fmt::format("it counts samples{} and skipped{} that the commit does not list",
                              text_of(trained), text_of(skipped))};

@@ -68,7 +68,7 @@ class Checks {
     Ledger ledger_;
     std::vector<bool> taken_;  ///< samples that are in a commit, kept apart from the ledger's sets
     std::map<std::uint64_t, StateHash> states_;  ///< by round
-    std::deque<CommitRecord> commits_;           ///< the last few
+    std::vector<CommitRecord> commits_;          ///< by round
     std::map<SiteId, std::deque<Registered>> cuts_;
     std::vector<std::string> names_;
     StateName newest_;

@@ -135,7 +135,7 @@ void World::on(std::uint32_t who, Hold&) {
 void World::on(std::uint32_t who, Discard& discard) {
     LocalSite& site = sites_[who];
     site.staged.reset();
-    site.begin.reset();
+    site.begun.reset();
     site.offered.reset();
     ++site.exchange;
     if (!discard.reset) return;

@@ -30,7 +30,7 @@ const Participant* find(const Begin& b, SiteId site) {
 
 void World::on(std::uint32_t who, Exchange& exchange) {
     LocalSite& site = sites_[who];
-    site.begin = std::move(exchange.begin);
+    site.begun = exchange.begin.attempt;
     site.staged.reset();
     site.exchange_moved = now_;
     site.look_in = kFirstLook;
@@ -53,7 +53,7 @@ bool World::gives(std::uint32_t from, std::uint32_t to, const Participant& p,
     if (!site.process.up || site.process.stopped || site.process.life != p.cut.incarnation ||
         !reach(from, to))
         return false;
-    return site.offered == p.cut && site.begin && site.begin->attempt == attempt;
+    return site.offered == p.cut && site.begun == attempt;
 }
 
 std::vector<InputReport> World::inspect(const Begin& b, SiteId self) const {
@@ -92,7 +92,8 @@ void World::add_owners_without_input(const Begin& b, const Participant& me,
 
 void World::look_at_exchange(const Event& e) {
     LocalSite& site = sites_[e.who];
-    const Begin& b = *site.begin;
+    if (!site.state.begin || site.state.begin->attempt != site.begun) return;
+    const Begin& b = *site.state.begin;
     const Participant* me = find(b, site.state.self);
     CHECK(me != nullptr);
     ExchangeFailed failed{.attempt = b.attempt, .missing = {}, .inputs = {}};
@@ -137,8 +138,8 @@ void World::on(std::uint32_t who, Apply& apply) {
     LocalSite& site = sites_[who];
     const Commit& c = apply.commit;
     const std::string name = "site " + site.name;
-    if (!site.lent || !site.staged || !site.begin || site.begin->attempt != c.attempt ||
-        *site.staged != c.to.hash || !(site.model == c.from))
+    if (!site.lent || !site.staged || site.begun != c.attempt || *site.staged != c.to.hash ||
+        !(site.model == c.from))
         return break_promise(name, "it applies what it has not staged");
     set_model(who, c.to);
     keep_result(who, c.from, c.to);
@@ -148,7 +149,7 @@ void World::on(std::uint32_t who, Apply& apply) {
                                     site.cursor.skipped()));
     }
     site.staged.reset();
-    site.begin.reset();
+    site.begun.reset();
     site.offered.reset();
 }
 

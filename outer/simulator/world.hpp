@@ -67,7 +67,7 @@ struct LocalSite {
     std::int64_t steps_made = 0;  ///< of `work`, when its thread last said so
     std::uint64_t steps_before = 0;
     // The exchange.
-    std::optional<Begin> begin;
+    std::optional<Attempt> begun;  ///< newest; the BEGIN is the step function's
     std::optional<CutId> offered;
     bool not_finite = false;
     double norm = 1;
