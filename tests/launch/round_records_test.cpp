@@ -27,7 +27,7 @@ SiteRound round_number(std::uint64_t n, double train_s, double lost_s) {
 
 TEST(RoundRecords, ASiteLineIsJsonWithPredictionBesideMeasurement) {
     fmt::memory_buffer out;
-    append_json(out, round_number(3, 9, 1), {.bytes_sent = 7, .bytes_received = 8});
+    append_json(out, round_number(3, 9, 1), {.bytes_sent = 7, .bytes_received = 8, .seconds = {}});
     const auto json = nlohmann::json::parse(fmt::to_string(out));
     EXPECT_EQ(json["round"], 3);
     EXPECT_EQ(json["step"], 60);
