@@ -339,7 +339,9 @@ void CoordinatorStep::end_if_over() {
     if (!which([](const Site& s) { return s.identified; }).empty()) return;
     s_.phase = Phase::kEnded;
     s_.stop_reason = "the run is over";
-    actions_.push_back(End{.good = true, .reason = {}});
+    End good_end;
+    good_end.good = true;
+    actions_.emplace_back(std::move(good_end));
 }
 
 /// The site has no standing any more: its leases return, and if it still lives it starts again from
