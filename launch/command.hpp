@@ -38,5 +38,6 @@ void add_new_command(CLI::App&, CommandContext&);
 void add_status_command(CLI::App&, CommandContext&);
 void add_ctl_command(CLI::App&, CommandContext&);
 void add_keys_command(CLI::App&, CommandContext&);
+void add_simulate_command(CLI::App&, CommandContext&);
 
 }  // namespace isthmus::launch

@@ -114,6 +114,7 @@ void add_commands(CLI::App& app, CommandContext& context) {
     add_ctl_command(app, context);
     add_link_command(app, context);
     add_keys_command(app, context);
+    add_simulate_command(app, context);
 }
 
 }  // namespace
