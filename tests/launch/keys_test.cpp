@@ -13,7 +13,7 @@
 namespace isthmus::launch {
 namespace {
 
-class RunKeys : public testing::Test {
+class KeysCommand : public testing::Test {
   protected:
     void SetUp() override {
         ASSERT_NE(::mkdtemp(top_.data()), nullptr);
@@ -48,7 +48,7 @@ class RunKeys : public testing::Test {
     Path dir_;
 };
 
-TEST_F(RunKeys, NewMakesAPairForEachAndTheList) {
+TEST_F(KeysCommand, NewMakesAPairForEachAndTheList) {
     const std::string said = command({"new", dir_.string(), "--sites", "paris,oslo"});
     const auto coordinator = net::read_key_file(dir_ / kCoordinatorKeyFile);
     ASSERT_TRUE(coordinator);
@@ -70,7 +70,7 @@ TEST_F(RunKeys, NewMakesAPairForEachAndTheList) {
               0u);
 }
 
-TEST_F(RunKeys, NewLeavesNothingWhenItFails) {
+TEST_F(KeysCommand, NewLeavesNothingWhenItFails) {
     std::filesystem::create_directories(dir_);
     std::ofstream(dir_ / "oslo.key") << "mine";
     EXPECT_NE(
@@ -83,7 +83,7 @@ TEST_F(RunKeys, NewLeavesNothingWhenItFails) {
         EXPECT_EQ(command({"new", dir_.string(), "--sites", sites}).rfind("2: ", 0), 0u) << sites;
 }
 
-TEST_F(RunKeys, AddAndRevokeChangeTheList) {
+TEST_F(KeysCommand, AddAndRevokeChangeTheList) {
     make_run_keys(dir_, {"paris"});
     const std::string added = command({"add", dir_.string(), "oslo"});
     EXPECT_EQ(added, net::read_key_file(dir_ / "oslo.key")->public_key + "\n");
@@ -103,7 +103,7 @@ TEST_F(RunKeys, AddAndRevokeChangeTheList) {
     EXPECT_EQ(net::allowlist_of(listed()).size(), 3u);
 }
 
-TEST_F(RunKeys, WhatCannotBeDoneIsSaid) {
+TEST_F(KeysCommand, WhatCannotBeDoneIsSaid) {
     EXPECT_EQ(command({"add", dir_.string(), "oslo"}).rfind("3: " + dir_.string(), 0), 0u);
     make_run_keys(dir_, {"paris"});
     const std::string key = listed()[0].public_key;

@@ -13,7 +13,10 @@ namespace {
 class NewRunTest : public testing::Test {
   protected:
     NewRun run(const std::string& name, std::vector<std::string> sites) {
-        return {.file = (folder_ / name).string(), .data = "some data", .sites = std::move(sites), .run_folder = {}};
+        return {.file = (folder_ / name).string(),
+                .data = "some data",
+                .sites = std::move(sites),
+                .run_folder = {}};
     }
     const test::TemporaryFolder folder_;
     const std::unique_ptr<FileSystem> files_ = posix_files();
