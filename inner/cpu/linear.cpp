@@ -55,6 +55,11 @@ struct Linear::State {
         } else if (!onednn_bf16) {
             return run_emulated(p);
         }
+        if (p.b_packed != nullptr && onednn.is_slow(shape_of(p))) {
+            Product plain = p;
+            plain.b_packed = nullptr;
+            return run(plain);
+        }
         onednn.run(shape_of(p), p.a.data, p.b_packed != nullptr ? p.b_packed : p.b.data, p.bias,
                    p.c.data);
     }

@@ -43,6 +43,7 @@ struct Prepared {
     int num_args = 0;
     std::int64_t scratch_bytes = 0;
     bool fast = false;
+    bool slow = false;
 
     void add(int name, const memory& m) {
         args[static_cast<std::size_t>(num_args++)] = {name, m.get()};
@@ -109,11 +110,10 @@ struct OneDnn::State {
                 s.b_packed ? layout(s.k, s.n, s.operands).desc
                            : plain_desc(s.k, s.n, s.operands, s.b_stride, s.b_transposed);
             const auto desc = describe(s, b);
-            if (is_from(desc, "ref") && s.m * s.n * s.k > kSmall)
-                throw dnnl::error(dnnl_unimplemented, desc.impl_info_str());
             Prepared& p = prepared[s];
             p.primitive = dnnl::matmul(desc);
             p.fast = is_from(desc, "brg");
+            p.slow = is_from(desc, "ref") && s.m * s.n * s.k > kSmall;
             p.a = memory(desc.src_desc(), engine, nullptr);
             p.b = memory(desc.weights_desc(), engine, nullptr);
             p.c = memory(desc.dst_desc(), engine, nullptr);
@@ -131,11 +131,14 @@ struct OneDnn::State {
                 scratch = std::make_unique<Arena>(p.scratch_bytes);
             return p;
         } catch (const dnnl::error& error) {
-            throw fatal(ExitCode::kResources,
-                        "oneDNN cannot multiply {} x {} by {} x {} in {} fast here ({}): use fp32",
-                        s.m, s.k, s.k, s.n, s.operands == DType::kF32 ? "fp32" : "bf16",
-                        error.message);
+            throw unfit(s, error.message);
         }
+    }
+
+    static Fatal unfit(const Matmul& s, const char* why) {
+        return fatal(ExitCode::kResources,
+                     "oneDNN cannot multiply {} x {} by {} x {} in {} fast here ({}): use fp32",
+                     s.m, s.k, s.k, s.n, s.operands == DType::kF32 ? "fp32" : "bf16", why);
     }
 
     int threads;
@@ -151,6 +154,10 @@ OneDnn::~OneDnn() = default;
 
 bool OneDnn::is_fast(const Matmul& shape) {
     return state_->prepare(shape).fast;
+}
+
+bool OneDnn::is_slow(const Matmul& shape) {
+    return state_->prepare(shape).slow;
 }
 
 std::int64_t OneDnn::packed_bytes(std::int64_t k, std::int64_t n, DType dtype) {
@@ -170,6 +177,7 @@ void OneDnn::pack(std::int64_t k, std::int64_t n, DType dtype, const void* plain
 void OneDnn::run(const Matmul& shape, const void* a, const void* b, const float* bias, void* c) {
     CHECK(shape.bias == (bias != nullptr));
     Prepared& p = state_->prepare(shape);
+    if (p.slow) throw State::unfit(shape, "plain loops only");
     omp_set_num_threads(state_->threads);
     p.a.set_data_handle(const_cast<void*>(a));
     p.b.set_data_handle(const_cast<void*>(b));

@@ -36,6 +36,10 @@ class OneDnn {
     /// allocates in every call.
     bool is_fast(const Matmul&);
 
+    /// Whether oneDNN has nothing but plain loops for this shape and it is large: run() refuses it.
+    /// That is one row times packed weights.
+    bool is_slow(const Matmul&);
+
     /// Bytes of B[k, n] in the layout that the implementation prefers; 0 when that is the plain
     /// one.
     std::int64_t packed_bytes(std::int64_t k, std::int64_t n, DType);
