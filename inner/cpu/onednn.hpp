@@ -37,7 +37,7 @@ class OneDnn {
     bool is_fast(const Matmul&);
 
     /// Whether oneDNN has nothing but plain loops for this shape and it is large: run() refuses it.
-    /// That is one row times packed weights.
+    /// That may be few rows times packed weights.
     bool is_slow(const Matmul&);
 
     /// Bytes of B[k, n] in the layout that the implementation prefers; 0 when that is the plain
