@@ -4,6 +4,9 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <map>
@@ -19,12 +22,16 @@ namespace isthmus::net {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr const char* kZapEndpoint = "inproc://zeromq.zap.01";
 constexpr std::size_t kMostRefusals = 64;
 /// Different strangers that are remembered, so that each is reported once; further ones are not
 /// reported until the list changes, or a stranger who invents keys could fill the log.
 constexpr std::size_t kMostRemembered = 1024;
 constexpr std::size_t kKeyBytes = 32;
+/// Unknown keys that are held; further ones are refused at once.
+constexpr std::size_t kMostHeld = 256;
 constexpr const char* kNoHandshake =
     "did not complete the handshake: another program, a port scan, a side without keys, or one "
     "that "
@@ -65,15 +72,11 @@ class Book {
         list_ = std::move(list);
         remembered_.clear();
     }
-    /// The key's name, or "" and the refusal is noted.
-    std::string admit(const std::string& address, const std::string& public_key) {
-        {
-            const std::lock_guard lock(mutex_);
-            const auto found = list_.find(public_key);
-            if (found != list_.end()) return found->second;
-        }
-        note({address, public_key, "its key is not among those that may join"});
-        return "";
+    /// The key's name; "" if it is not on the list.
+    std::string name_of(const std::string& public_key) {
+        const std::lock_guard lock(mutex_);
+        const auto found = list_.find(public_key);
+        return found == list_.end() ? "" : found->second;
     }
     void note(Refusal refusal) {
         const std::lock_guard lock(mutex_);
@@ -140,7 +143,7 @@ class Monitor {
     }
     void disconnected(int descriptor, Book& book) {
         const bool failed = std::exchange(failed_, false);
-        // Judged by its key: admit() has noted it.
+        // Judged by its key: that is noted.
         const bool refused = std::exchange(refused_, false);
         const auto found = young_.find(descriptor);
         if (found == young_.end()) return;
@@ -168,7 +171,7 @@ struct Gate::Impl {
     explicit Impl(zmq::context_t& given) : context(given) {}
 
     void start() {
-        zap = zmq::socket_t(context, zmq::socket_type::rep);
+        zap = zmq::socket_t(context, zmq::socket_type::router);
         zap.set(zmq::sockopt::linger, 0);
         zap.bind(kZapEndpoint);
         // Signals are for the threads that look after them.
@@ -195,49 +198,87 @@ struct Gate::Impl {
                                            {zap.handle(), 0, ZMQ_POLLIN, 0}};
         for (Monitor& monitor : monitors)
             items.push_back({monitor.socket().handle(), 0, ZMQ_POLLIN, 0});
-        zmq::poll(items, std::chrono::milliseconds(-1));
+        zmq::poll(items, until_next_expiry());
         if (items[0].revents != 0) {
             wake_up.clear();
             const std::lock_guard lock(mutex);
             for (Monitor& monitor : arrived) monitors.push_back(std::move(monitor));
             arrived.clear();
         }
-        answer();
+        take_questions();
+        answer_questions();
         std::erase_if(monitors, [this](Monitor& monitor) { return !monitor.hear(book); });
     }
 
-    void answer() {
-        // RFC 27: version, request id, domain, address, identity, mechanism, credentials.
-        const std::vector<std::string> asked = receive_parts(zap);
-        if (asked.empty()) return;
-        std::string name;
-        if (asked.size() == 7 && asked[5] == "CURVE" && asked[6].size() == kKeyBytes) {
-            char key[kKeyBytes * 5 / 4 + 1] = {};
-            const auto* bytes = reinterpret_cast<const std::uint8_t*>(asked[6].data());
-            CHECK(zmq_z85_encode(key, bytes, kKeyBytes) != nullptr);
-            name = book.admit(asked[3], key);
+    /// A question about a key (RFC 27), as it came: identity of the asking socket and an empty
+    /// part, then version, request id, domain, address, identity, mechanism, credentials.
+    struct Question {
+        std::vector<std::string> parts;
+        std::string public_key;
+        Clock::time_point expires;
+        const std::string& address() const { return parts[5]; }
+    };
+
+    void take_questions() {
+        for (;;) {
+            Question q{receive_parts(zap), "", Clock::now() + hold.load()};
+            if (q.parts.empty()) return;
+            if (q.parts.size() == 9 && q.parts[7] == "CURVE" && q.parts[8].size() == kKeyBytes) {
+                char key[kKeyBytes * 5 / 4 + 1] = {};
+                const auto* bytes = reinterpret_cast<const std::uint8_t*>(q.parts[8].data());
+                CHECK(zmq_z85_encode(key, bytes, kKeyBytes) != nullptr);
+                q.public_key = key;
+            }
+            CHECK(q.parts.size() >= 6, "a question about a key in {} parts", q.parts.size());
+            if (held.size() >= kMostHeld) q.expires = Clock::time_point::min();
+            held.push_back(std::move(q));
         }
+    }
+
+    /// Answers what can be answered now, and holds the rest.
+    void answer_questions() {
+        const auto now = Clock::now();
+        std::erase_if(held, [&](const Question& q) {
+            const std::string name = book.name_of(q.public_key);
+            if (name.empty() && now < q.expires) return false;
+            if (name.empty())
+                book.note({q.address(), q.public_key, "its key is not among those that may join"});
+            answer(q, name);
+            return true;
+        });
+    }
+
+    void answer(const Question& q, const std::string& name) {
         // 300, "temporary": the other side goes on trying, so that a key that is added gets in.
         // After 400 ZeroMQ's client gives up for good.
         const bool in = !name.empty();
-        const std::string answers[] = {"1.0",
-                                       asked.size() > 1 ? asked[1] : "",
-                                       in ? "200" : "300",
-                                       in ? "" : "unknown key",
-                                       name,
-                                       ""};
+        const std::string answers[] = {
+            q.parts[0], "", "1.0", q.parts[3], in ? "200" : "300", in ? "" : "unknown key",
+            name,       ""};
         for (const std::string& part : answers) {
             const bool last = &part == std::end(answers) - 1;
             const auto more = last ? zmq::send_flags::none : zmq::send_flags::sndmore;
-            // A REP socket whose peer asked has room for the answer.
+            // A session that asked has room for its one answer; one that is gone needs none.
             CHECK(zap.send(zmq::buffer(part), more | zmq::send_flags::dontwait));
         }
+    }
+
+    std::chrono::milliseconds until_next_expiry() const {
+        if (held.empty()) return std::chrono::milliseconds(-1);
+        const auto first = std::min_element(
+            held.begin(), held.end(),
+            [](const Question& a, const Question& b) { return a.expires < b.expires; });
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(first->expires - Clock::now());
+        return std::max(left, std::chrono::milliseconds(0));
     }
 
     zmq::context_t& context;
     Book book;
     zmq::socket_t zap;              ///< the thread's once it runs
     std::vector<Monitor> monitors;  ///< the thread's
+    std::vector<Question> held;     ///< the thread's
+    std::atomic<std::chrono::milliseconds> hold{std::chrono::milliseconds(0)};
     WakeUp wake_up;
     std::mutex mutex;  ///< guards what follows
     std::vector<Monitor> arrived;
@@ -254,6 +295,10 @@ Gate::~Gate() {
 
 void Gate::allow(Allowlist list) {
     impl_->book.allow(std::move(list));
+    impl_->wake_up.notify();  // who is held may be on it
+}
+void Gate::hold_unknown(std::chrono::milliseconds limit) {
+    impl_->hold = limit;
 }
 std::vector<Refusal> Gate::take_refusals() {
     return impl_->book.take();

@@ -3,6 +3,7 @@
 // contract.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -27,6 +28,7 @@ class Gate {
     Gate& operator=(const Gate&) = delete;
 
     void allow(Allowlist);
+    void hold_unknown(std::chrono::milliseconds);
     std::vector<Refusal> take_refusals();
 
     /// Starts the thread if it does not run, and hears from a socket's monitor from now on: call

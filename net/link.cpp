@@ -48,6 +48,11 @@ zmq::socket_type socket_type(LinkKind kind) {
 
 }  // namespace
 
+std::string to_string(const Refusal& r) {
+    return fmt::format("{}{}: {}", r.address,
+                       r.public_key.empty() ? "" : " with key " + r.public_key, r.reason);
+}
+
 struct Context::Impl {
     explicit Impl(int io_threads) : zmq(io_threads), gate(zmq) {}
     zmq::context_t zmq;
@@ -57,6 +62,9 @@ Context::Context(int io_threads) : impl_(std::make_unique<Impl>(io_threads)) {}
 Context::~Context() = default;
 void Context::allow(Allowlist list) {
     impl_->gate.allow(std::move(list));
+}
+void Context::hold_unknown(std::chrono::milliseconds limit) {
+    impl_->gate.hold_unknown(limit);
 }
 std::vector<Refusal> Context::take_refusals() {
     return impl_->gate.take_refusals();

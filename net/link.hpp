@@ -25,6 +25,8 @@ struct Refusal {
     std::string public_key;  ///< or empty
     std::string reason;
 };
+/// "ADDRESS with key KEY: reason"
+std::string to_string(const Refusal&);
 
 /// Threads and memory of all sockets. Built by main or a test, outlives every link.
 /// THREAD  safe; links are not.
@@ -40,6 +42,10 @@ class Context {
     /// reader can ignore it. Who was refused goes on trying and gets in once its key is on the
     /// list.
     void allow(Allowlist);
+    /// How long a key that is not on the list is kept waiting for it before it is refused; 0 at
+    /// first. Where several learn of each other at about the same time a refusal would cost the
+    /// earlier one its handshake's whole limit of 5 s: hold_unknown less than that.
+    void hold_unknown(std::chrono::milliseconds);
     /// Refusals since the last call; each address and key once until the list changes. At most 64
     /// are kept.
     std::vector<Refusal> take_refusals();

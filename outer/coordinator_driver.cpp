@@ -201,10 +201,7 @@ struct CoordinatorDriver::Impl {
             looked = at;
             loud = false;
         }
-        for (const net::Refusal& r : context.take_refusals()) {
-            log.warn("refused: {}{}: {}", r.address,
-                     r.public_key.empty() ? "" : " with key " + r.public_key, r.reason);
-        }
+        for (const net::Refusal& r : context.take_refusals()) log.warn("refused: {}", to_string(r));
         if (options.allowlist && at - asked_allowlist >= kAskAllowlist) ask_allowlist(at);
     }
 

@@ -19,6 +19,9 @@ double seconds_between(TimePoint from, TimePoint to) {
 /// Without an answer for so many beats the next address is tried.
 constexpr int kBeatsForAnswer = 6;
 
+/// A peer that has heard of this site first waits so long to be heard of.
+constexpr std::chrono::milliseconds kHoldUnknown{4000};
+
 }  // namespace
 
 SiteNetwork::SiteNetwork(net::Context& context, const SiteDriver::Options& options, ModelPort& port,
@@ -49,6 +52,7 @@ Result<std::unique_ptr<SiteNetwork>> SiteNetwork::create(net::Context& context,
                            std::holds_alternative<MeanItem>(want.item);
         return round ? raw->exchange_->serve(want) : raw->donor_.serve(want);
     };
+    context.hold_unknown(kHoldUnknown);
     auto plane = DataPlane::create(context, data, serve, log);
     if (!plane) return plane.error();
     n->data_ = std::move(*plane);
@@ -78,6 +82,8 @@ void SiteNetwork::run() {
         while (auto command = ended_ ? std::nullopt : shared_.commands.take())
             obey(std::move(*command));
         keep_connected();
+        for (const net::Refusal& r : context_.take_refusals())
+            log_.warn("refused: {}", to_string(r));
         while (const auto message = ended_ || !control_ ? std::nullopt : control_->receive())
             hear(*message);
         if (!ended_) move_data();

@@ -177,7 +177,7 @@ TEST_F(SitesRun, FromNothingInThreeCommands) {
     EXPECT_EQ(json["phase"], "ended");
     EXPECT_EQ(json["round"], 2);
     EXPECT_EQ(json["sites"][1]["name"], "oslo");
-    EXPECT_EQ(json["sites"][1]["bytes_sent"], json["predicted"]["bytes_sent"]);
+    EXPECT_EQ(json["sites"][1]["bytes_sent"], json["predicted"]["bytes_sent"]) << train.text();
 }
 
 TEST_F(SitesRun, AnOperatorPausesResumesAndDrains) {

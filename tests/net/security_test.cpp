@@ -130,6 +130,34 @@ TEST(Security, AStrangerIsRefusedReportedOnceAndGetsInOnceListed) {
     }
 }
 
+TEST(Security, AKeyThatIsListedALittleLaterIsHeldNotRefused) {
+    Guarded g;
+    g.context.hold_unknown(std::chrono::seconds(4));
+    Context elsewhere;
+    const KeyPair early = make_key_pair();
+    auto link = g.client(elsewhere, early);
+    send(*link, "let me in");
+    const std::vector<Interest> interests{{.link = g.server.get()}};
+    net::wait(interests, nullptr, std::chrono::milliseconds(200));
+    EXPECT_FALSE(g.server->receive());
+    g.expect_works();  // nobody else waits for it
+    const auto start = std::chrono::steady_clock::now();
+    g.context.allow({{g.paris.public_key, "paris"}, {early.public_key, "oslo"}});
+    const Message message = next(*g.server);
+    EXPECT_EQ(message.sender_name(), "oslo");
+    // After a refusal it would be the handshake's limit of 5 s.
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+    EXPECT_TRUE(g.context.take_refusals().empty());
+}
+
+TEST(Security, AKeyThatIsNeverListedIsRefusedInTheEnd) {
+    Guarded g;
+    g.context.hold_unknown(std::chrono::milliseconds(100));
+    Context elsewhere;
+    auto link = g.client(elsewhere, make_key_pair());
+    EXPECT_EQ(g.refusals().size(), 1u);
+}
+
 TEST(Security, ARevokedKeyNoLongerGetsIn) {
     Guarded g;
     g.expect_works();
