@@ -140,6 +140,8 @@ class Step {
             s_.waiting = now_;
         }
         if (w.member) return say_again();
+        // A lease that a commit brought, not begun because its result is still being fetched.
+        if (s_.pending) s_.pending->next.reset();
         if (!first && s_.phase != Phase::kFollowing && s_.phase != Phase::kLeaving) void_all();
         follow();
     }
