@@ -243,6 +243,7 @@ void CoordinatorStep::operate(const Operate& o) {
                             : o.what == Operate::What::kRevoke ? "its key was revoked"
                                                                : "dropped by an operator";
     site.barred = !drain;
+    site.stopped = site.incarnation;
     if (site.identified) say(*id, Stop{fmt::format("site {} was {}", site.name, why)});
     lose(*id, why);
 }

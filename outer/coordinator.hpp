@@ -147,6 +147,7 @@ struct CoordinatorState {
         StateName state;           ///< it holds, by its last word
         bool identified = false;   ///< said Hello to this coordinator
         std::uint64_t hellos = 0;  ///< Hello::count of its last one
+        Incarnation stopped;       ///< process that was told to stop; the word may be on its way
         bool has_moments = false;
         std::optional<Assignment> assignment;
         std::optional<Ready> ready;  ///< for the open meeting

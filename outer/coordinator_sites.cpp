@@ -65,6 +65,8 @@ bool CoordinatorStep::refused(const std::string& name, const Hello& h) {
     }
     if (id && h.incarnation < at(*id).incarnation)
         why = fmt::format("a newer process of site {} is here", name);
+    if (id && h.incarnation.number != 0 && h.incarnation == at(*id).stopped)
+        why = "an operator stopped this process; a new one may join";
     if (why.empty()) return false;
     actions_.push_back(SayTo{name, Stop{fmt::format("site {} is refused: {}", name, why)}});
     report(fmt::format("site {} is refused: {}", name, why), true);
