@@ -13,6 +13,8 @@ void CoordinatorStep::on(SiteId id, const Ready& ready) {
     Site& site = at(id);
     if (over() || site.done) return;  // an echo; the beat says that the run is over
     if (ready.cut.incarnation != site.incarnation.number) return;
+    // Said before it heard that it was taken for lost: the lease it has now only looks the same.
+    if (ready.welcome != site.hellos) return;
     if (site.standing != Standing::kMember || !site.assignment)
         return say(id, Identify{s_.options.self});
     if (ready.meeting < s_.meeting) return repair(id, ready.meeting);

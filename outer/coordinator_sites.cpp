@@ -344,7 +344,9 @@ void CoordinatorStep::lose(SiteId id, const std::string& reason, Loss loss) {
     const bool taking_part = s_.phase == Phase::kExchange && takes_part(id);
     if (site.standing == Standing::kMember) {
         std::vector<JournalRecord> records;
-        const auto twice = lost ? s_.ledger.lost_before(id) : std::vector<SampleRange>{};
+        // After the end nobody trains them again.
+        const auto twice =
+            lost && !over() ? s_.ledger.lost_before(id) : std::vector<SampleRange>{};
         if (!twice.empty()) {
             records.emplace_back(QuarantineRecord{
                 twice, fmt::format("lost twice, the last time with site {}", site.name)});

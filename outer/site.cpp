@@ -46,7 +46,7 @@ class Step {
                          .tokens = cut.tokens,
                          .full_digest = cut.full_digest,
                          .figures = cut.figures};
-        say(*s_.ready);
+        say_ready();
     }
 
     void on(const Exchanged& e) {
@@ -391,13 +391,20 @@ class Step {
         say(s_.hello);
     }
 
+    /// Not between HELLO and its answer, which may void the cut.
+    void say_ready() {
+        if (!s_.welcomed) return;
+        s_.ready->welcome = s_.hello.count;
+        say(*s_.ready);
+    }
+
     void say_again() {
         if (!s_.welcomed) return;
         // READY goes with every vote: a coordinator that was started again, or that has taken this
         // site for lost meanwhile, knows nothing of the attempt, and can judge only by the cut.
         const bool orphan =
             s_.phase == Phase::kExchange && s_.begin->attempt.coordinator != s_.coordinator.number;
-        if (s_.phase == Phase::kReady || s_.vote || orphan) say(*s_.ready);
+        if (s_.phase == Phase::kReady || s_.vote || orphan) say_ready();
         if (s_.vote) say(*s_.vote);
         if (s_.pinned) say(*s_.pinned);
         if (s_.phase == Phase::kLeaving) say(Leave{});
