@@ -1,4 +1,4 @@
-// Who is here: HELLO, loss, restoring, and work for those who wait.
+// Who is here: HELLO, loss, and work for those who wait.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,10 +9,6 @@
 namespace isthmus::outer {
 
 namespace {
-
-double seconds(std::chrono::steady_clock::duration d) {
-    return std::chrono::duration<double>(d).count();
-}
 
 /// Key of Hello's configuration under which a site names its token file.
 constexpr std::string_view kDataKey = "data (checksum)";
@@ -204,14 +200,6 @@ bool CoordinatorStep::can_work(const Site& site) const {
            !site.barred && !site.draining && !site.done && !lacks_moments(site);
 }
 
-/// Inner moments are to come from a donor, as long as there is one.
-bool CoordinatorStep::lacks_moments(const Site& site) const {
-    if (site.has_moments || s_.newest.round == Round(0)) return false;
-    return std::any_of(s_.sites.begin(), s_.sites.end(), [&](const Site& other) {
-        return &other != &site && other.identified && other.has_moments && other.state == s_.newest;
-    });
-}
-
 /// Gives work to those who wait at the newest state, when nobody is under way whom they would make
 /// wait, or when they are needed to be enough.
 void CoordinatorStep::enroll() {
@@ -395,159 +383,6 @@ void CoordinatorStep::lose_all(const std::vector<std::pair<SiteId, std::string>>
     }
     several_ = false;
     if (then_retry_) retry(*std::exchange(then_retry_, std::nullopt));
-}
-
-void CoordinatorStep::forget_restoring_of(SiteId id) {
-    if (!s_.restoring) return;
-    if (s_.restoring->joiner == id) return end_restoring();
-    // Without the donor of the moments that part begins again, with another donor.
-    if (s_.restoring->moments && s_.restoring->asked.front() == id) return end_restoring();
-    std::erase(s_.restoring->asked, id);
-    std::erase(s_.restoring->pinned, id);
-    if (s_.restoring->asked.empty()) end_restoring();
-}
-
-/// One joiner at a time gets a copy, from up to two donors that hold the newest state now.
-void CoordinatorStep::plan_restoring() {
-    if (!s_.started || s_.restoring) return;
-    for (SiteId joiner : which([&](const Site& s) {
-             return s.identified && s.standing == Standing::kFollower && !s.barred && !s.done &&
-                    (!(s.state == s_.newest) || lacks_moments(s));
-         })) {
-        const Site& site = at(joiner);
-        auto donors = holders();
-        std::erase(donors, joiner);
-        // One result behind: it fetches that from any holder, told by the beat.
-        if (s_.last_commit && site.state == s_.before_newest && !lacks_moments(site) &&
-            !donors.empty())
-            continue;
-        if (lacks_moments(site)) {
-            std::stable_partition(donors.begin(), donors.end(),
-                                  [&](SiteId d) { return at(d).has_moments; });
-        }
-        if (donors.empty()) continue;
-        if (donors.size() > 2) donors.resize(2);
-        s_.restoring.emplace();
-        s_.restoring->joiner = joiner;
-        s_.restoring->asked = donors;
-        s_.restoring->since = now_;
-        s_.restoring->moments = lacks_moments(site);
-        say(donors.front(), Pin{.moments = s_.restoring->moments});
-        if (donors.size() > 1) say(donors[1], Pin{.moments = false});
-        report(fmt::format("site {} is restored from site {}", site.name, at(donors.front()).name));
-        return;
-    }
-}
-
-void CoordinatorStep::on(SiteId id, const Pinned& pinned) {
-    if (!s_.restoring || !std::count(s_.restoring->asked.begin(), s_.restoring->asked.end(), id)) {
-        return say(id, Unpin{});
-    }
-    auto& r = *s_.restoring;
-    if (std::count(r.pinned.begin(), r.pinned.end(), id)) return;
-    // The copies must be of one state; the first donor's has the moments.
-    if (r.pinned.empty()) r.state = pinned.state;
-    if (!(pinned.state == r.state)) {
-        if (r.moments && id == r.asked.front()) return end_restoring();
-        std::erase(r.asked, id);
-        return say(id, Unpin{});
-    }
-    if (id == r.asked.front()) {
-        r.pinned.insert(r.pinned.begin(), id);
-    } else {
-        r.pinned.push_back(id);
-    }
-    tell_joiner();
-}
-
-/// Said until the joiner holds it.
-void CoordinatorStep::tell_joiner() {
-    if (!s_.restoring) return;
-    auto& r = *s_.restoring;
-    for (std::size_t i = 0; i < r.asked.size(); ++i) {
-        if (std::count(r.pinned.begin(), r.pinned.end(), r.asked[i]) > 0) continue;
-        say(r.asked[i], Pin{.moments = i == 0 && r.moments});
-    }
-    // Moments come from the first that was asked.
-    if (r.pinned.empty() || (r.moments && r.pinned.front() != r.asked.front())) return;
-    Restore restore{.state = r.state, .donors = {}, .moments = r.moments};
-    for (SiteId donor : r.pinned) restore.donors.push_back(peer_of(donor));
-    say(r.joiner, std::move(restore));
-}
-
-void CoordinatorStep::end_restoring() {
-    const State::Restoring r = *s_.restoring;
-    s_.restoring.reset();
-    if (over()) s_.waiting_since = now_;  // the next one's time begins
-    for (SiteId donor : r.asked) {
-        if (at(donor).identified) say(donor, Unpin{});
-    }
-}
-
-void CoordinatorStep::judge() {
-    judge_absent();
-    if (s_.phase == Phase::kEnded) return;
-    const Budget& budget = s_.options.budget;
-    for (std::uint32_t i = 0; i < s_.sites.size(); ++i) {
-        const SiteId id(i);
-        const Site& site = at(id);
-        if (site.identified) {
-            const auto silent = now_ - site.heard;
-            if (silent > (site.disconnected ? budget.silence() / 4 : budget.silence())) {
-                lose(id, fmt::format("nothing heard of it for {:.1f} s", seconds(silent)));
-                continue;
-            }
-            const std::string waiting = is_waited_for(id);
-            const auto still = now_ - std::max(site.moved, s_.waiting_since);
-            if (!waiting.empty() && still > patience(site)) {
-                lose(id, fmt::format("it stands still for {:.1f} s ({})", seconds(still), waiting));
-            }
-        } else if (site.standing == Standing::kMember && now_ - site.heard > budget.round) {
-            lose(id, "it did not come back to the restarted coordinator");
-        }
-    }
-    if (s_.restoring && now_ - s_.restoring->since > budget.round) {
-        const Site& joiner = at(s_.restoring->joiner);
-        if (s_.restoring->pinned.empty() || now_ - joiner.moved > budget.round) {
-            report(fmt::format("restoring site {} does not move; it is begun again", joiner.name),
-                   true);
-            end_restoring();
-        }
-    }
-}
-
-/// Waits for sites that must be there are bounded too.
-void CoordinatorStep::judge_absent() {
-    if (s_.paused || now_ - s_.waiting_since <= s_.options.budget.join) return;
-    const double waited = seconds(now_ - s_.waiting_since);
-    if (over()) {
-        // What the last round gave is nowhere to be had for those who still wait for it.
-        for (SiteId id : holders().empty() ? which([](const Site& s) { return s.identified; })
-                                           : std::vector<SiteId>{}) {
-            say(id, Stop{"the run is over, and no site that holds its last state came back"});
-            lose(id, "the last state is not to be had");
-        }
-        return;
-    }
-    if (!s_.started) {
-        std::string missing;
-        for (std::size_t i = 0; i < s_.options.sites.size(); ++i) {
-            if (!s_.sites[i].identified)
-                missing += (missing.empty() ? "" : ", ") + s_.sites[i].name;
-        }
-        return stop(fmt::format("after {:.1f} s of waiting site {} is not here", waited, missing));
-    }
-    const auto in = members();
-    if (in.empty() && holders().empty()) {
-        return stop(fmt::format(
-            "no site holds the state of round {} any more, and none came back within {:.1f} s",
-            s_.newest.round.value, waited));
-    }
-    if (static_cast<std::int64_t>(in.size()) < std::max<std::int64_t>(1, s_.options.min_sites)) {
-        stop(
-            fmt::format("only {} of outer.min_sites = {} sites are here, after {:.1f} s of waiting",
-                        in.size(), s_.options.min_sites, waited));
-    }
 }
 
 }  // namespace isthmus::outer

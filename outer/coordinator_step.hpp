@@ -1,7 +1,10 @@
-// One event's worth of deciding: the inside of coordinator.hpp's step(), in three files.
-//   coordinator.cpp          entry, time, the operator, replay of a journal
-//   coordinator_sites.cpp    who is here: HELLO, loss, restoring, work for those who wait
-//   coordinator_rounds.cpp   a round: READY, BEGIN, VOTE, COMMIT, ABANDON
+// One event's worth of deciding: the inside of coordinator.hpp's step(), by idea.
+//   coordinator.cpp            entry, time, the operator, replay of a journal
+//   coordinator_sites.cpp      who is here: HELLO, loss, work for those who wait
+//   coordinator_restoring.cpp  copies for those who come without the run's state
+//   coordinator_judge.cpp      who is silent or stands still
+//   coordinator_rounds.cpp     a round: READY, BEGIN, COMMIT, ABANDON, a new attempt
+//   coordinator_votes.cpp      what the votes on an attempt say
 #pragma once
 
 #include <fmt/format.h>
@@ -31,7 +34,6 @@ class CoordinatorStep {
   private:
     // who is here
     void on(SiteId, const Leave&);
-    void on(SiteId, const Pinned&);
     void on(SiteId, const SiteBeat&);
     void hello(const std::string& name, const Hello&);
     bool refused(const std::string& name, const Hello&);
@@ -50,13 +52,6 @@ class CoordinatorStep {
     };
     void lose(SiteId, const std::string& reason, Loss = Loss::kGone);
     void lose_all(const std::vector<std::pair<SiteId, std::string>>&, Loss);
-    bool lacks_moments(const Site&) const;
-    void forget_restoring_of(SiteId);
-    void plan_restoring();
-    void tell_joiner();
-    void end_restoring();
-    void judge();
-    void judge_absent();
     bool is_needed(SiteId) const;
     void end_if_over();
     Assignment plan(SiteId, std::vector<JournalRecord>&);
@@ -66,26 +61,40 @@ class CoordinatorStep {
 
     // a round
     void on(SiteId, const Ready&);
-    void on(SiteId, const Vote&);
     void try_begin();
     bool digests_agree();
     void begin();
     void add_participants(Begin&) const;
-    void evaluate(const Vote&);
-    bool drop_bad_numbers(const Vote&);
-    bool drop_large_norms();
-    void resolve_missing();
-    void resolve_mismatch();
     void retry(const std::string& why);
     void commit(std::optional<SiteId> leaving = {});
     CommitRecord commit_record() const;
     void tell_commit(SiteId);
     void abandon(const std::string& reason);
-    bool others_agree(SiteId) const;
     bool takes_part(SiteId) const;
+
+    // copies
+    void on(SiteId, const Pinned&);
+    bool lacks_moments(const Site&) const;
+    void plan_restoring();
+    void tell_joiner();
+    void end_restoring();
+    void forget_restoring_of(SiteId);
+
+    // patience
+    void judge();
+    void judge_absent();
     std::string is_waited_for(SiteId) const;
     TimePoint::duration patience(const Site&) const;
+
+    // votes
+    void on(SiteId, const Vote&);
+    void evaluate(const Vote&);
+    bool others_agree(SiteId) const;
+    bool drop_bad_numbers(const Vote&);
+    bool drop_large_norms();
     std::map<SiteId, double> norms() const;
+    void resolve_missing();
+    void resolve_mismatch();
 
     // What only a coordinator says, coming from a site, is noise.
     template <class Other>

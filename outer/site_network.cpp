@@ -234,11 +234,13 @@ void SiteNetwork::on(Exchange& e) {
     }
     if (news) know_peers();
     exchange_->begin(e.begin, site_.self, time);
+    enter("exchange", e.begin.meeting);
 }
 
 void SiteNetwork::on(Apply& apply) {
     const auto result = exchange_->staged(apply.commit.attempt);
     CHECK(result && lent_, "a commit of what is not staged");
+    enter("apply", meeting_);
     const TimePoint before = now();
     state_.apply(*result, site_.self, port_);
     CHECK(state_.name() == apply.commit.to, "applying gave another state than the one voted for");
@@ -409,6 +411,7 @@ void SiteNetwork::lent(Lend lend) {
     if (site_.phase == SiteState::Phase::kReady) {
         exchange_->offer(site_.ready->cut);
         offered_ = true;
+        enter("barrier", site_.ready->meeting);
     }
 }
 
@@ -424,6 +427,7 @@ void SiteNetwork::move_data() {
         bytes_held_peak_ =
             std::max(bytes_held_peak_, exchange_->bytes_held() + donor_.bytes_held());
         decide(*outcome);
+        if (site_.phase == SiteState::Phase::kVoted) enter("vote", meeting_);
     }
     if (ended_) return;
     if (auto outcome = fetch_->take_outcome()) {
