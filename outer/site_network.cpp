@@ -134,7 +134,10 @@ void SiteNetwork::connect_next() {
     if (control_) {
         // ZeroMQ builds a broken connection up again by itself; only another address needs another
         // socket.
-        log_.warn("no answer from the coordinator at {}{}", control_endpoint_,
+        log_.warn("no answer from the coordinator at {}{}{}", control_endpoint_,
+                  options_.data.keys.empty()
+                      ? ""
+                      : " (none is there, or it does not know this site's key: its log says)",
                   endpoint == control_endpoint_ ? "; still trying" : "; trying " + endpoint);
         if (endpoint == control_endpoint_) return;
     }
