@@ -3,6 +3,7 @@
 beside gloo's fp32 all-reduce in the same network. Needs root (network namespaces); run by `make bench-sync`.
 
   bench_sync.py [--short] [--json FILE]      TORCH_PYTHON=... measures the peer too
+  bench_sync.py --training data/gcide        what two sites that train `small` lose to their meetings
 
 A row a line, as JSON: sites, codec, rate_mbit, latency_ms, parameters, seconds (median of the rounds after the first),
 limit_seconds (1.0456 x bytes that a site must send / rate; the factor is Ethernet's and TCP/IP's headers, left out
@@ -16,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.join(ROOT, "build", "bench_sync")
@@ -158,9 +160,89 @@ def peer(sites, where):
                 p.wait()
 
 
+class Threads:
+    """CPU seconds of a process's threads other than its training thread, which is the first."""
+
+    def __init__(self, pid):
+        self.pid = pid
+
+    def seconds(self):
+        ticks = 0
+        for task in os.listdir(f"/proc/{self.pid}/task"):
+            if int(task) == self.pid:
+                continue
+            with open(f"/proc/{self.pid}/task/{task}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def idle_share(process, rounds_file, seconds=15):
+    """Share of a core that the network threads take while the site trains, away from any meeting."""
+    deadline = time.monotonic() + 900
+    while not os.path.exists(rounds_file) or not open(rounds_file).read():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"no round came: {rounds_file}")
+        time.sleep(0.1)
+    time.sleep(2)  # the round's last words are said
+    threads = Threads(process.pid)
+    before, start = threads.seconds(), time.monotonic()
+    time.sleep(seconds)
+    share = (threads.seconds() - before) / (time.monotonic() - start)
+    if len(open(rounds_file).read().splitlines()) != 1:
+        raise RuntimeError("a second round came before the network threads were measured")
+    return share
+
+
+def training(data, every, steps, rate_mbit, network):
+    """Two sites train `small` in namespaces of their own, a core each: what of their time the outer loop takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        name = os.path.join(folder, "run")
+        run(ISTHMUS, "new", name, "--model", "small", "--data", os.path.abspath(data), "--sites", "paris,oslo")
+        config = name + ".toml"
+        settings = ["--set", f"train.steps={steps}", "train.batch=16", "train.eval_every=0", "train.threads=1",
+                    f"outer.sync_every_steps={every}", "outer.codec=int8",
+                    "net.coordinator_listen=10.78.0.1:0", "net.listen=['paris 10.78.0.1:0', 'oslo 10.78.0.2:0']",
+                    f"net.rates=['paris {rate_mbit}mbit', 'oslo {rate_mbit}mbit']"]
+        log = open(os.path.join(folder, "log"), "w+")
+        start = dict(stdout=log, stderr=log)
+        processes = [subprocess.Popen(network.inside(0) + [ISTHMUS, "coordinator", config, *settings], **start)]
+        for i, site in enumerate(("paris", "oslo")):
+            core = ["taskset", "-c", str(i % os.cpu_count())]
+            processes.append(subprocess.Popen(
+                core + network.inside(i) + [ISTHMUS, "site", config, "--name", site, *settings], **start))
+        try:
+            records = os.path.join(name, "site-paris")
+            # `ip netns exec` becomes the program it starts.
+            idle = idle_share(processes[1], os.path.join(records, "rounds.jsonl"))
+            finish(processes, 1800)
+        except RuntimeError:
+            log.seek(0)
+            sys.stderr.write(log.read())
+            raise
+        rounds = []
+        for site in ("paris", "oslo"):
+            with open(os.path.join(name, "site-" + site, "rounds.jsonl")) as file:
+                rounds.append([json.loads(line) for line in file])
+    # The first round has connections to build up.
+    lost = statistics.median(max(site[r]["lost_s"] for site in rounds) for r in range(1, len(rounds[0])))
+    waited = statistics.median(max(site[r]["barrier_s"] for site in rounds) for r in range(1, len(rounds[0])))
+    whole = statistics.median(site[r]["seconds"] for site in rounds for r in range(1, len(rounds[0])))
+    limit = HEADERS * 8e-6 * site_bytes("int8", 2, PARAMETERS, [rate_mbit] * 2)
+    return {
+        "bench": "training", "model": "small", "sites": 2, "codec": "int8", "rate_mbit": rate_mbit,
+        "sync_every_steps": every, "parameters": PARAMETERS, "round_seconds": round(whole, 3),
+        "lost_seconds": round(lost, 4), "waited_for_the_other": round(waited, 4), "limit_seconds": round(limit, 4),
+        "ratio_to_limit": round(lost / limit, 4), "utilisation": round(1 - lost / whole, 5),
+        "best_utilisation": round(1 - limit / whole, 5), "predicted_seconds": rounds[0][0]["predicted_s"],
+        "held_bytes": max(r["held_bytes"] for r in rounds[0]), "network_cpu_between_rounds": round(idle, 5),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="two sites only")
+    parser.add_argument("--training", metavar="DATA", help="only the share of training time that is lost, on this data")
     parser.add_argument("--json", help="also into this file")
     arguments = parser.parse_args()
     if os.geteuid() != 0:
@@ -170,6 +252,11 @@ def main():
     def add(row):
         rows.append(row)
         print(json.dumps(row), flush=True)
+
+    if arguments.training:
+        with Network([100, 100]) as network:
+            print(json.dumps(training(arguments.training, 100, 400, 100, network)))
+        return
 
     for sites in (2,) if arguments.short else (2, 3, 4, 8):
         with Network([100] * sites) as network:

@@ -12,6 +12,7 @@
 #include "launch/run_keys.hpp"
 #include "launch/run_status.hpp"
 #include "launch/shared_config.hpp"
+#include "launch/test_faults.hpp"
 #include "outer/coordinator_driver.hpp"
 
 namespace isthmus::launch {
@@ -141,6 +142,7 @@ void run_coordinator(const CoordinatorRun& run, FileSystem& files, Log& log) {
         rounds.wrote();
         rounds.flush();
     };
+    options.on_phase = fault_for_tests();
     const auto driver = make_driver(context, run, options, files, log);
     // Only now: the journal is locked, so this is the one coordinator of the folder.
     auto opened = OperatorDesk::open(context, folder);

@@ -70,16 +70,24 @@ RoundPrediction predict_round(const RunConfig& config,
     return prediction;
 }
 
-std::int64_t outer_memory_bytes(const RunConfig& config) {
+OuterMemory outer_memory(const RunConfig& config) {
     const std::vector<std::int64_t> units = unit_elements(config);
-    std::int64_t parameters = 0;
-    for (std::int64_t elements : units) parameters += elements;
+    OuterMemory memory;
+    for (std::int64_t elements : units) memory.parameters += elements;
     const std::int64_t encoded = predict_round(config, units).encoded_bytes;
-    const bool momentum = config.outer.outer_optimizer().has_momentum();
-    const std::int64_t floats = 1 + (momentum ? 1 : 0) + (config.outer.error_feedback ? 1 : 0);
-    // The staged result: the mean, or every site's encoded input.
-    const std::int64_t staged = has_owners(config) ? 1 : config.outer.num_sites();
-    return 4 * floats * parameters + encoded * (1 + staged);
+    // The mean, or every site's encoded input.
+    const std::int64_t staged = encoded * (has_owners(config) ? 1 : config.outer.num_sites());
+    memory.groups.emplace_back("anchor", 4 * memory.parameters);
+    if (config.outer.outer_optimizer().has_momentum())
+        memory.groups.emplace_back("momentum", 4 * memory.parameters);
+    if (config.outer.error_feedback) memory.groups.emplace_back("residual", 4 * memory.parameters);
+    memory.groups.emplace_back("encoded cut", encoded);
+    memory.groups.emplace_back("staged result", staged);
+    memory.groups.emplace_back("last result", staged);
+    memory.groups.emplace_back("transfers", std::min(config.net.window_mb << 20,
+                                                     (config.outer.num_sites() - 1) * encoded));
+    for (const auto& [name, bytes] : memory.groups) memory.bytes += bytes;
+    return memory;
 }
 
 }  // namespace isthmus::launch

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "launch/run_config.hpp"
@@ -24,8 +26,11 @@ RoundPrediction predict_round(const RunConfig&, const std::vector<std::int64_t>&
 /// Of the model that the configuration names.
 std::vector<std::int64_t> unit_elements(const RunConfig&);
 
-/// Bytes that the outer loop holds at one site: anchor 4 a parameter, momentum 4 (none for
-/// averaging), residual 4 (with error feedback), encoded cut and staged result.
-std::int64_t outer_memory_bytes(const RunConfig&);
+/// What the outer loop holds at one site, at the peak of a round in which nobody joins.
+struct OuterMemory {
+    std::vector<std::pair<std::string, std::int64_t>> groups;  ///< name, bytes
+    std::int64_t bytes = 0, parameters = 0;
+};
+OuterMemory outer_memory(const RunConfig&);
 
 }  // namespace isthmus::launch

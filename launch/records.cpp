@@ -23,14 +23,31 @@ void number(fmt::memory_buffer& out, std::string_view key, double value) {
 
 }  // namespace
 
-JsonLines::JsonLines(FileSystem& files, const Path& path, Mode mode) : name_(path.string()) {
-    auto file = mode == Mode::kAppend ? files.append(path) : files.create(path);
-    if (!file) {
+Path rotated_name(const Path& path, int number) {
+    return path.parent_path() /
+           fmt::format("{}.{}{}", path.stem().string(), number, path.extension().string());
+}
+
+JsonLines::JsonLines(FileSystem& files, const Path& path, Mode mode, std::uint64_t rotate_bytes)
+    : files_(files), path_(path), rotate_bytes_(rotate_bytes) {
+    if (const auto status = open(mode); !status) {
         throw fatal(ExitCode::kResources, "{}: the run's records need a writable folder",
-                    file.error().message);
+                    status.error().message);
     }
-    file_ = std::move(file).value();
     buffer_.reserve(kBufferBytes);
+}
+
+Status JsonLines::open(Mode mode) {
+    bytes_ = 0;
+    if (mode == Mode::kAppend && files_.exists(path_)) {
+        const auto there = files_.open(path_);
+        if (!there) return there.error();
+        bytes_ = (*there)->size();
+    }
+    auto file = mode == Mode::kAppend ? files_.append(path_) : files_.create(path_);
+    if (!file) return file.error();
+    file_ = std::move(file).value();
+    return Done{};
 }
 
 JsonLines::~JsonLines() {
@@ -47,14 +64,26 @@ Status JsonLines::write_out() {
     if (buffer_.size() == 0) return Done{};
     const auto bytes = std::as_bytes(std::span(buffer_.data(), buffer_.size()));
     auto status = file_->append(bytes);
+    bytes_ += buffer_.size();
     buffer_.clear();
-    return status;
+    if (!status || bytes_ < rotate_bytes_) return status;
+    return rotate();
+}
+
+Status JsonLines::rotate() {
+    if (const auto status = file_->close(); !status) return status;
+    file_.reset();
+    int number = 1;
+    while (files_.exists(rotated_name(path_, number))) ++number;
+    if (const auto status = files_.rename(path_, rotated_name(path_, number)); !status)
+        return status;
+    return open(Mode::kReplace);
 }
 
 void JsonLines::flush() {
     if (auto status = write_out(); !status) {
         throw fatal(ExitCode::kResources,
-                    "{}: {}: the run stops here; make room and start it again", name_,
+                    "{}: {}: the run stops here; make room and start it again", path_.string(),
                     status.error().message);
     }
 }
@@ -63,8 +92,8 @@ void JsonLines::finish() {
     flush();
     for (auto status : {file_->sync(), file_->close()}) {
         if (!status) {
-            throw fatal(ExitCode::kResources, "{}: {}: the last records may be missing", name_,
-                        status.error().message);
+            throw fatal(ExitCode::kResources, "{}: {}: the last records may be missing",
+                        path_.string(), status.error().message);
         }
     }
     file_.reset();

@@ -31,12 +31,19 @@
 
 namespace isthmus::launch {
 
+/// A file of JSON lines that has grown to this is set aside as NAME.1.jsonl, NAME.2.jsonl, ... (in
+/// the order of time), and NAME.jsonl begins anew: nothing is deleted, nothing grows without bound.
+inline constexpr std::uint64_t kRotateBytes = 32 << 20;
+/// NAME.jsonl, number -> NAME.number.jsonl
+Path rotated_name(const Path&, int number);
+
 /// Appends lines to a file through a buffer that is reused, so that a step allocates nothing.
 /// ERRORS  throws Fatal(kResources) naming the file when the disk refuses.
 class JsonLines {
   public:
     enum class Mode { kReplace, kAppend };
-    JsonLines(FileSystem&, const Path&, Mode = Mode::kReplace);
+    JsonLines(FileSystem&, const Path&, Mode = Mode::kReplace,
+              std::uint64_t rotate_bytes = kRotateBytes);
     /// Flushes what is left, best effort: after an error, the lines before it are worth having.
     ~JsonLines();
     JsonLines(const JsonLines&) = delete;
@@ -51,8 +58,12 @@ class JsonLines {
     void finish();
 
   private:
+    Status open(Mode);
     Status write_out();
-    std::string name_;
+    Status rotate();
+    FileSystem& files_;
+    Path path_;
+    std::uint64_t rotate_bytes_, bytes_ = 0;
     std::unique_ptr<WritableFile> file_;
     fmt::memory_buffer buffer_;
 };

@@ -1,6 +1,7 @@
 #include "launch/run_folder.hpp"
 
 #include "base/error.hpp"
+#include "launch/records.hpp"
 
 namespace isthmus::launch {
 
@@ -26,6 +27,10 @@ void clear_records(FileSystem& files, const Path& folder) {
     for (const char* name : {kStepsName, kEvalsName, kDataName, kDoctorName, kRoundsName, kEndName,
                              kStatusName, kAddressName, kControlSocketName, kJournalName})
         remove_file(files, folder / name);
+    for (const char* name : {kStepsName, kEvalsName, kRoundsName}) {
+        for (int number = 1; files.exists(rotated_name(folder / name, number)); ++number)
+            remove_file(files, rotated_name(folder / name, number));
+    }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -16,6 +17,7 @@
 #include "launch/run_folder.hpp"
 #include "launch/run_keys.hpp"
 #include "launch/shared_config.hpp"
+#include "launch/test_faults.hpp"
 #include "net/address.hpp"
 #include "outer/outer_step.hpp"
 #include "outer/site_driver.hpp"
@@ -172,7 +174,11 @@ struct SiteMeeting::Impl {
 
     LoopNext begin(inner::Trainer& trainer) {
         port = std::make_unique<TrainerPort>(trainer);
-        auto started = SiteDriver::start(context, driver_options(), *port, log);
+        SiteDriver::Options options = driver_options();
+        options.on_phase = fault_for_tests([&trainer] {
+            trainer.parameters(UnitId(0))[0] = std::numeric_limits<float>::quiet_NaN();
+        });
+        auto started = SiteDriver::start(context, options, *port, log);
         if (!started) throw fatal(ExitCode::kResources, "{}", started.error().message);
         driver = std::move(*started);
         const LoopNext next = obey(driver->begin(), trainer);

@@ -59,13 +59,14 @@ void check_data(const RunConfig& config, const inner::TokenFile& tokens) {
 void check_memory(const RunConfig& config, std::int64_t sites_here) {
     const auto report = inner::Trainer::predict(config.model, config.train, config.optim);
     std::int64_t bytes = report.arena_bytes;
-    if (config.several_sites()) bytes += outer_memory_bytes(config);
+    if (config.several_sites()) bytes += outer_memory(config).bytes;
     require_memory(bytes * sites_here, available_memory_bytes());
 }
 
-std::string by_group(const inner::MemoryReport& report) {
+template <class Groups>
+std::string by_group(const Groups& groups) {
     std::string text;
-    for (const auto& [group, bytes] : report.groups)
+    for (const auto& [group, bytes] : groups)
         text += fmt::format("{}{} {}", text.empty() ? "" : ", ", group, human_bytes(bytes));
     return text;
 }
@@ -84,10 +85,14 @@ void describe_start(Log& log, const RunConfig& config, inner::Trainer& trainer,
              with_commas(static_cast<std::int64_t>(info.train_tokens)), info.tokenizer,
              with_commas(config.tokens_per_step()));
     log.info("memory: {} planned ({})", human_bytes(trainer.memory().arena_bytes),
-             by_group(trainer.memory()));
-    if (config.several_sites())
-        log.info("memory: {} planned beside it for the outer loop",
-                 human_bytes(outer_memory_bytes(config)));
+             by_group(trainer.memory().groups));
+    if (config.several_sites()) {
+        const OuterMemory outer = outer_memory(config);
+        log.info("memory: {} planned beside it for the outer loop, {:.1f} bytes a parameter ({})",
+                 human_bytes(outer.bytes),
+                 static_cast<double>(outer.bytes) / static_cast<double>(outer.parameters),
+                 by_group(outer.groups));
+    }
     log.info("device: {}, {:.0f} GFLOP/s in a big {} GEMM", trainer.device(), rate / 1e9,
              config.train.dtype);
 }

@@ -140,6 +140,8 @@ struct CoordinatorDriver::Impl {
 
     void decide(const CoordinatorEvent& event) {
         if (!end) act(step(state, event, now()));
+        if (options.on_phase && state.started)
+            options.on_phase(name_of(state.phase), state.meeting.value);
     }
 
     void act(CoordinatorActions actions) {
@@ -149,6 +151,7 @@ struct CoordinatorDriver::Impl {
         }
     }
     void act_on(Append& append) {
+        enter_commit("commit", append);
         std::vector<std::vector<std::byte>> bytes;
         for (const JournalRecord& record : append.records) bytes.push_back(encode_record(record));
         if (const Status status = journal->append(bytes); !status) {
@@ -161,10 +164,18 @@ struct CoordinatorDriver::Impl {
             return;
         }
         state.journal = journal->head();
+        enter_commit("committed", append);
         if (!options.on_commit) return;
         for (const JournalRecord& record : append.records) {
             if (const auto* commit = std::get_if<CommitRecord>(&record))
                 options.on_commit(*commit, state);
+        }
+    }
+    void enter_commit(std::string_view phase, const Append& append) const {
+        if (!options.on_phase) return;
+        for (const JournalRecord& record : append.records) {
+            if (const auto* commit = std::get_if<CommitRecord>(&record))
+                options.on_phase(phase, commit->meeting.value);
         }
     }
     void act_on(SayTo& say) {

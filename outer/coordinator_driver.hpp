@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/files.hpp"
@@ -36,6 +37,9 @@ class CoordinatorDriver {
         std::function<void(const CoordinatorState&, TimePoint now)> on_look =
             {};  ///< twice a second, and after each event that said something loud
         std::function<void(const CommitRecord&, const CoordinatorState&)> on_commit = {};
+        /// Hears after each event in which phase the open meeting is (name_of), "commit" before
+        /// one is written and "committed" before it is told: for tests that make it fail there.
+        std::function<void(std::string_view phase, std::uint64_t meeting)> on_phase = {};
     };
     /// Opens or makes the journal, replays it, listens. ERRORS  the system's reason; a journal that
     /// is damaged, held by another process, or of another run.

@@ -29,6 +29,7 @@ struct SiteDriver::Impl {
 
     std::int64_t step = 0;  ///< of the run, made
     std::int64_t left = 0;  ///< to make before the next meeting
+    Meeting meeting;
     std::int64_t interval_steps = 0;
     std::uint64_t tokens = 0;  ///< trained since a commit counted
     std::uint64_t interval_tokens = 0;
@@ -63,6 +64,7 @@ struct SiteDriver::Impl {
         cursor.grant(work.assignment.samples);
         step = work.assignment.from_step;
         left = work.assignment.num_steps;
+        meeting = work.assignment.meeting;
         shared.step = step;
         interval_steps = 0;
         interval_tokens = 0;
@@ -110,6 +112,7 @@ struct SiteDriver::Impl {
             port.read_inner_state(copy.bytes);
             shared.commands.put(std::move(copy));
         }
+        if (options.on_phase) options.on_phase(left == 0 ? "cut" : "training", meeting.value);
         if (left == 0) return lend(cut());
         if (shared.hold) return lend(std::nullopt);
         return Next(GoOn{});

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/log.hpp"
@@ -49,6 +50,11 @@ class SiteDriver {
         std::function<std::string(const std::string&)> route_coordinator = {};
         std::function<bool()> stop =
             {};  ///< asked while waiting; true ends this site as "interrupted"
+        /// Hears what this site enters, and at which meeting: for tests that make it fail there.
+        /// "training" (a step is made, more are to come) and "cut" (before the model is lent) by
+        /// the training thread; "barrier" (READY is said), "exchange", "vote" (it is said), "apply"
+        /// (before anything is applied) by the network thread.
+        std::function<void(std::string_view phase, std::uint64_t meeting)> on_phase = {};
     };
     /// What the training thread does next.
     struct Work {

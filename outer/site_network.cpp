@@ -134,7 +134,10 @@ void SiteNetwork::connect_next() {
     if (control_) {
         // ZeroMQ builds a broken connection up again by itself; only another address needs another
         // socket.
-        log_.warn("no answer from the coordinator at {}{}", control_endpoint_,
+        log_.warn("no answer from the coordinator at {}{}{}", control_endpoint_,
+                  options_.data.keys.empty()
+                      ? ""
+                      : " (none is there, or it does not know this site's key: its log says)",
                   endpoint == control_endpoint_ ? "; still trying" : "; trying " + endpoint);
         if (endpoint == control_endpoint_) return;
     }
@@ -234,11 +237,13 @@ void SiteNetwork::on(Exchange& e) {
     }
     if (news) know_peers();
     exchange_->begin(e.begin, site_.self, time);
+    enter("exchange", e.begin.meeting);
 }
 
 void SiteNetwork::on(Apply& apply) {
     const auto result = exchange_->staged(apply.commit.attempt);
     CHECK(result && lent_, "a commit of what is not staged");
+    enter("apply", meeting_);
     const TimePoint before = now();
     state_.apply(*result, site_.self, port_);
     CHECK(state_.name() == apply.commit.to, "applying gave another state than the one voted for");
@@ -409,6 +414,7 @@ void SiteNetwork::lent(Lend lend) {
     if (site_.phase == SiteState::Phase::kReady) {
         exchange_->offer(site_.ready->cut);
         offered_ = true;
+        enter("barrier", site_.ready->meeting);
     }
 }
 
@@ -424,6 +430,7 @@ void SiteNetwork::move_data() {
         bytes_held_peak_ =
             std::max(bytes_held_peak_, exchange_->bytes_held() + donor_.bytes_held());
         decide(*outcome);
+        if (site_.phase == SiteState::Phase::kVoted) enter("vote", meeting_);
     }
     if (ended_) return;
     if (auto outcome = fetch_->take_outcome()) {

@@ -102,6 +102,9 @@ class SiteNetwork {
     void move_data();
     void idle_work();
     void wait();
+    void enter(std::string_view phase, Meeting at) const {
+        if (options_.on_phase) options_.on_phase(phase, at.value);
+    }
 
     net::Context& context_;
     const SiteDriver::Options& options_;

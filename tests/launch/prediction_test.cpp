@@ -51,17 +51,31 @@ TEST(Prediction, TheSlowestConfiguredRateCountsWithHeaders) {
 }
 
 TEST(Prediction, MemoryHoldsOnlyWhatTheOptimizerNeeds) {
-    const auto bytes = [](std::vector<std::string> more) {
+    const auto memory = [](std::vector<std::string> more) {
         more.emplace_back(kTwo);
-        return outer_memory_bytes(config_of(more));
+        return outer_memory(config_of(more));
     };
+    const auto bytes = [&](std::vector<std::string> more) { return memory(std::move(more)).bytes; };
+    const OuterMemory plain = memory({});
     std::int64_t parameters = 0;
     for (std::int64_t n : unit_elements(config_of({kTwo}))) parameters += n;
-    EXPECT_EQ(bytes({}), 4 * parameters + 3 * 4 * parameters) << "anchor, cut, two inputs";
+    EXPECT_EQ(plain.parameters, parameters);
+    using Groups = std::vector<std::pair<std::string, std::int64_t>>;
+    EXPECT_EQ(plain.groups, (Groups{{"anchor", 4 * parameters},
+                                    {"encoded cut", 4 * parameters},
+                                    {"staged result", 8 * parameters},
+                                    {"last result", 8 * parameters},
+                                    {"transfers", 4 * parameters}}))
+        << "averaging, fp32, two sites that swap, a model smaller than the window";
+    EXPECT_EQ(plain.bytes, 28 * parameters);
     EXPECT_EQ(bytes({"outer.optimizer=nesterov"}) - bytes({}), 4 * parameters);
     EXPECT_EQ(
         bytes({"outer.codec=bf16", "outer.error_feedback=true"}) - bytes({"outer.codec=bf16"}),
         4 * parameters);
+    EXPECT_EQ(bytes({"model.context=1024", "model.preset=gpt2"}) -
+                  memory({"model.context=1024", "model.preset=gpt2"}).parameters * 24,
+              8 << 20)
+        << "transfers are bounded whatever the model";
 }
 
 }  // namespace

@@ -6,14 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "inner/data/prepare.hpp"
 #include "launch/hugging_face_folder.hpp"
 #include "launch/model_port.hpp"
 #include "launch/run_config.hpp"
 #include "launch/run_folder.hpp"
 #include "outer/outer_step.hpp"
 #include "tests/launch/support/program.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/launch/support/sites_run.hpp"
 
 namespace isthmus::launch {
 namespace {
@@ -23,40 +22,10 @@ using test::all_gone;
 using test::child_with;
 using test::children_of;
 using test::Program;
+using test::SitesRun;
 
 constexpr const char* kTwo = "sites = [\"paris\", \"oslo\"]\n";
 constexpr const char* kThree = "sites = [\"paris\", \"oslo\", \"rome\"]\n";
-
-class SitesRun : public testing::Test {
-  protected:
-    void SetUp() override {
-        std::ofstream text(folder_.path() / "text.txt");
-        for (int i = 0; i < 4000; ++i) text << "line " << i * i << " of many\n";
-        text.close();
-        inner::PrepareOptions prepare;
-        prepare.inputs = {folder_.path() / "text.txt"};
-        prepare.out = folder_.path() / "data";
-        inner::prepare(*files_, prepare);
-    }
-    Path write_config(std::int64_t steps, const std::string& outer) {
-        const Path file = folder_.path() / "run.toml";
-        std::ofstream(file)
-            << "data = \"" << (folder_.path() / "data").string() << "\"\n"
-            << "run_folder = \"" << run_.string() << "\"\n"
-            << "[model]\npreset = \"custom\"\nfamily = \"llama\"\nvocab = 256\n"
-               "d_model = 32\nnum_layers = 2\nnum_heads = 2\nnum_kv_heads = 2\n"
-               "ffn_dim = 64\ncontext = 32\n"
-            << "[train]\nsteps = " << steps
-            << "\nbatch = 3\nthreads = 2\naccumulate = 2\neval_every = 0\neval_windows = 2\n"
-            << "[optim]\nwarmup_steps = 3\n[outer]\n"
-            << outer;
-        return file;
-    }
-
-    test::TemporaryFolder folder_;
-    Path run_ = folder_.path() / "run";
-    std::unique_ptr<FileSystem> files_ = posix_files();
-};
 
 /// One site of in_one_process.
 struct Replica {

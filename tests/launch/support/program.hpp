@@ -24,10 +24,12 @@ inline constexpr std::chrono::seconds kSoon{60};
 /// A program of ours and what it has written so far.
 class Program {
   public:
-    explicit Program(std::vector<std::string> arguments) {
+    using Environment = std::vector<std::pair<std::string, std::string>>;
+    explicit Program(std::vector<std::string> arguments, Environment environment = {}) {
+        environment.emplace_back("OMP_NUM_THREADS", "1");
         auto started = ChildProcess::start({.program = ISTHMUS_PROGRAM,
                                             .arguments = std::move(arguments),
-                                            .environment = {{"OMP_NUM_THREADS", "1"}},
+                                            .environment = std::move(environment),
                                             .on_line = [this](std::string_view line) {
                                                 const std::lock_guard lock(mutex_);
                                                 text_ += std::string(line) + "\n";
