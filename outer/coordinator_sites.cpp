@@ -345,8 +345,7 @@ void CoordinatorStep::lose(SiteId id, const std::string& reason, Loss loss) {
     if (site.standing == Standing::kMember) {
         std::vector<JournalRecord> records;
         // After the end nobody trains them again.
-        const auto twice =
-            lost && !over() ? s_.ledger.lost_before(id) : std::vector<SampleRange>{};
+        const auto twice = lost && !over() ? s_.ledger.lost_before(id) : std::vector<SampleRange>{};
         if (!twice.empty()) {
             records.emplace_back(QuarantineRecord{
                 twice, fmt::format("lost twice, the last time with site {}", site.name)});

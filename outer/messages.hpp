@@ -131,8 +131,8 @@ struct Ready {
     std::uint64_t tokens = 0;          ///< trained
     std::optional<std::pair<Round, StateHash>> full_digest;  ///< of anchor and momentum, when due
     SiteFigures figures;
-    /// Welcome::answers that it obeys. A site that was taken for lost may be leased the same samples
-    /// again; what it cut before it heard of that is void all the same.
+    /// Welcome::answers that it obeys. A site that was taken for lost may be leased the same
+    /// samples again; what it cut before it heard of that is void all the same.
     std::uint64_t welcome = 0;
     template <class A>
     void serialize(A& a) {
