@@ -285,6 +285,10 @@ void CoordinatorStep::on(SiteId id, const SiteBeat& beat) {
     if (s_.phase == Phase::kExchange && takes_part(id) && !site.vote &&
         beat.attempt != s_.begin->attempt)
         say(id, *s_.begin);
+    // It was drained by a commit whose announcement was lost: nothing else would ever tell it to
+    // go.
+    if (site.standing != Standing::kMember && site.draining && !site.done && s_.last_commit)
+        tell_commit(id);
     if (site.standing != Standing::kFollower) return;
     if (s_.restoring && s_.restoring->joiner == id && !s_.restoring->pinned.empty()) {
         const bool copied = site.state.lineage == s_.restoring->state.lineage &&

@@ -59,11 +59,25 @@ class ScriptedCoordinator {
     const CoordinatorState::Site& site(const std::string& name) const {
         return state.sites[id(name).value];
     }
+    /// Of what was said to this site at the last event.
+    template <class Said>
+    std::vector<Said> said(const std::string& name) const {
+        std::vector<Said> out;
+        for (const CoordinatorAction& action : actions) {
+            const auto* say = std::get_if<SayTo>(&action);
+            if (say == nullptr || say->name != name) continue;
+            if (const auto* m = std::get_if<Said>(&say->message)) out.push_back(*m);
+        }
+        return out;
+    }
     template <class Record>
     std::size_t count() const {
         return static_cast<std::size_t>(std::count_if(
             journal.begin(), journal.end(),
             [](const JournalRecord& r) { return std::holds_alternative<Record>(r); }));
+    }
+    void drain(const std::string& name) {
+        take(step(state, Operate{.what = Operate::What::kDrain, .site = name}, now));
     }
     /// Until it has taken all who say nothing for lost.
     void silence() { take(step(state, Tick{}, now += state.options.budget.silence() * 2)); }
@@ -71,13 +85,15 @@ class ScriptedCoordinator {
     TimePoint now{milliseconds(1'000)};
     CoordinatorState state;
     std::vector<JournalRecord> journal;
+    CoordinatorActions actions;  ///< of the last event
 
   private:
-    void take(CoordinatorActions actions) {
-        for (CoordinatorAction& action : actions) {
-            if (auto* append = std::get_if<Append>(&action)) {
-                for (JournalRecord& record : append->records) {
-                    journal.push_back(std::move(record));
+    void take(CoordinatorActions taken) {
+        actions = std::move(taken);
+        for (const CoordinatorAction& action : actions) {
+            if (const auto* append = std::get_if<Append>(&action)) {
+                for (const JournalRecord& record : append->records) {
+                    journal.push_back(record);
                     ++state.journal.count;
                 }
             }
@@ -128,6 +144,35 @@ TEST(Coordinator, NothingIsQuarantinedAfterTheEnd) {
     c.silence();
     EXPECT_EQ(c.count<LeaveRecord>(), 2u);
     EXPECT_EQ(c.count<QuarantineRecord>(), 0u);
+}
+
+// The commit that drains a site may be lost on the way to it, and no other may follow, for want of
+// sites: it waited for ever, and the run with it for the process that would come after it.
+TEST(Coordinator, ADrainedSiteIsToldToGoUntilItGoes) {
+    ScriptedCoordinator c({"a", "b"}, {6, 12});
+    c.hello("a", 1);
+    c.hello("b", 1);
+    c.drain("b");
+    c.hears("a", c.ready("a", 1));
+    c.hears("b", c.ready("b", 1));
+    ASSERT_TRUE(c.state.begin);
+    Vote vote;
+    vote.attempt = c.state.begin->attempt;
+    vote.result = test::sample_hash(1);
+    c.hears("a", vote);
+    c.hears("b", vote);
+    ASSERT_EQ(c.said<Commit>("b").size(), 1u);  // lost
+
+    c.hello("b", 2, true);
+    SiteBeat beat;
+    beat.state = c.state.newest;
+    beat.has_moments = true;
+    c.hears("b", beat);
+    ASSERT_EQ(c.said<Commit>("b").size(), 1u);
+    EXPECT_TRUE(c.said<Commit>("b")[0].drained);
+    EXPECT_EQ(c.count<GrantRecord>(), 3u) << "it was given work";
+    c.hears("b", Leave{});
+    EXPECT_EQ(c.said<Farewell>("b").size(), 0u) << "nobody else has said yet that it holds it";
 }
 
 }  // namespace
