@@ -294,7 +294,11 @@ void CoordinatorStep::on(SiteId id, const SiteBeat& beat) {
         const bool copied = site.state.lineage == s_.restoring->state.lineage &&
                             site.state.round >= s_.restoring->state.round && beat.has_moments;
         if (copied) site.has_moments = true;
-        if (copied && site.state == s_.newest) end_restoring();
+        // Results one by one took it past the copy: it needs a newer one for the moments.
+        const bool past = s_.restoring->moments && !beat.has_moments &&
+                          beat.state.lineage == s_.restoring->state.lineage &&
+                          beat.state.round > s_.restoring->state.round;
+        if ((copied && site.state == s_.newest) || past) end_restoring();
     }
     enroll();
     try_begin();

@@ -47,6 +47,11 @@ void SiteStep::hear(const Unpin&) {
 
 void SiteStep::hear(const Restore& r) {
     if (s_.phase != Phase::kFollowing || r.donors.empty()) return;
+    // It never goes back, not for moments either: the coordinator counts on a state once held. It
+    // offers a newer copy when it hears that this one is behind.
+    if (r.state.lineage < s_.state.lineage ||
+        (r.state.lineage == s_.state.lineage && r.state.round < s_.state.round))
+        return;
     const bool wanted = r.state.lineage > s_.state.lineage || r.state.round > s_.state.round ||
                         (r.state.round == s_.state.round && !(r.state == s_.state)) ||
                         (r.moments && !s_.hello.has_moments);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/outer/support/sample_messages.hpp"
 
 namespace isthmus::outer {
@@ -28,10 +30,11 @@ class ScriptedCoordinator {
     void hears(const std::string& name, Message message) {
         take(step(state, HeardFrom{name, std::move(message)}, now));
     }
-    void hello(const std::string& name, std::uint64_t count, bool moments = false) {
+    void hello(const std::string& name, std::uint64_t count, bool moments = false,
+               std::uint64_t process = 1) {
         Hello h;
         h.name = name;
-        h.incarnation = {1, 5};
+        h.incarnation = {process, 5};
         h.state = test::sample_state(0);
         h.has_moments = moments;
         h.count = count;
@@ -41,7 +44,7 @@ class ScriptedCoordinator {
     Ready ready(const std::string& name, std::uint64_t welcome) const {
         const Assignment work = *site(name).assignment;
         Ready r;
-        r.state = test::sample_state(0);
+        r.state = state.newest;
         r.meeting = work.meeting;
         r.cut = {.site = id(name), .incarnation = 1, .counter = 1};
         r.trained = work.samples;
@@ -173,6 +176,35 @@ TEST(Coordinator, ADrainedSiteIsToldToGoUntilItGoes) {
     EXPECT_EQ(c.count<GrantRecord>(), 3u) << "it was given work";
     c.hears("b", Leave{});
     EXPECT_EQ(c.said<Farewell>("b").size(), 0u) << "nobody else has said yet that it holds it";
+}
+
+// A joiner that has fetched results one by one is past the copy that is kept for it: it takes the
+// moments from a newer one, for which this one ends.
+TEST(Coordinator, AJoinerPastItsCopyGetsANewerOneForTheMoments) {
+    ScriptedCoordinator c({"a", "b"}, {6, 12, 18});
+    c.hello("a", 1);
+    c.hello("b", 1);
+    c.hears("a", c.ready("a", 1));
+    c.hears("b", c.ready("b", 1));
+    Vote vote;
+    vote.attempt = c.state.begin->attempt;
+    vote.result = test::sample_hash(1);
+    c.hears("a", vote);
+    c.hears("b", vote);
+    SiteBeat beat;
+    beat.state = c.state.newest;
+    beat.has_moments = true;
+    c.hears("a", beat);
+    c.hello("b", 1, false, 2);
+    ASSERT_EQ(c.said<Pin>("a").size(), 1u);
+    c.hears("a", Pinned{c.state.newest, 6});
+    ASSERT_EQ(c.said<Restore>("b").size(), 1u);
+
+    beat.has_moments = false;
+    beat.state.round = Round(beat.state.round.value + 1);
+    c.hears("b", beat);
+    EXPECT_EQ(c.said<Unpin>("a").size(), 1u);
+    EXPECT_FALSE(c.state.restoring);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/outer/support/sample_messages.hpp"
 
 namespace isthmus::outer {
@@ -82,6 +84,32 @@ TEST(Site, SaysNoReadyBeforeItsHelloIsAnswered) {
     s.heard(s.welcome(true));
     ASSERT_EQ(s.said<Ready>().size(), 1u);
     EXPECT_EQ(s.said<Ready>()[0].welcome, s.state.hello.count);
+}
+
+// It came to its state by results one by one, and lacks the moments that an older copy has. The
+// coordinator has heard of the newer state, and gave it work there that it could never begin.
+TEST(Site, DoesNotGoBackToAnOlderCopyForItsMoments) {
+    Hello hello = ScriptedSite::first_hello();
+    hello.state = test::sample_state(2);
+    const TimePoint now{std::chrono::milliseconds(1'000)};
+    SiteState site = make_site({}, hello, now);
+    const auto fetches = [&](std::uint64_t round) {
+        const Restore restore{test::sample_state(round), {test::sample_peer(1)}, true};
+        const SiteActions actions = step(site, Heard{restore}, now);
+        return std::any_of(actions.begin(), actions.end(), [](const SiteAction& a) {
+            return std::holds_alternative<FetchCopy>(a);
+        });
+    };
+    step(site, Heard{Identify{{2, 77}}}, now);
+    Welcome welcome;
+    welcome.answers = site.hello.count;
+    welcome.coordinator = {2, 77};
+    welcome.journal = {11, 3, 4};
+    welcome.newest = test::sample_state(2);
+    step(site, Heard{welcome}, now);
+    ASSERT_EQ(site.phase, Phase::kFollowing);
+    EXPECT_FALSE(fetches(1));
+    EXPECT_TRUE(fetches(2));
 }
 
 }  // namespace
