@@ -40,7 +40,7 @@ inline std::vector<int> listening_ports(int pid) {
     return ports;
 }
 
-/// Sends these bytes to a port of this machine and closes.
+/// Waits for the first byte from a port of this machine, answers with these and closes.
 inline void send_over_tcp(int port, std::string_view bytes) {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in to{};
@@ -48,6 +48,10 @@ inline void send_over_tcp(int port, std::string_view bytes) {
     to.sin_port = htons(static_cast<std::uint16_t>(port));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    const timeval limit{.tv_sec = 20, .tv_usec = 0};
+    EXPECT_EQ(::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+    char first = 0;
+    EXPECT_EQ(::recv(fd, &first, 1, 0), 1);
     EXPECT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
     ::close(fd);
