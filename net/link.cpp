@@ -49,7 +49,7 @@ zmq::socket_type socket_type(LinkKind kind) {
 }  // namespace
 
 std::string to_string(const Refusal& r) {
-    return fmt::format("{}{}: {}", r.address,
+    return fmt::format("{}{}: {}", r.address.empty() ? "somebody who was gone at once" : r.address,
                        r.public_key.empty() ? "" : " with key " + r.public_key, r.reason);
 }
 

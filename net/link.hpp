@@ -25,7 +25,7 @@ struct Refusal {
     std::string public_key;  ///< or empty
     std::string reason;
 };
-/// "ADDRESS with key KEY: reason"
+/// "ADDRESS with key KEY: reason". Whoever hangs up before the system is asked has no address.
 std::string to_string(const Refusal&);
 
 /// Threads and memory of all sockets. Built by main or a test, outlives every link.

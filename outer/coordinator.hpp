@@ -186,7 +186,9 @@ struct CoordinatorState {
     std::vector<std::pair<SiteId, SiteId>>
         unconnected;   ///< pairs that missed each other at the last attempt
     std::string data;  ///< fingerprint that the first site brought
-    LogHead journal;   ///< set by the driver after each Append
+    /// The last process of this name that was refused, and why, as was reported.
+    std::map<std::string, std::pair<Incarnation, std::string>> refusals;
+    LogHead journal;  ///< set by the driver after each Append
     Ledger ledger;
     TimePoint waiting_since;  ///< start, first READY, BEGIN, or all sites gone
     TimePoint next_beat;

@@ -117,7 +117,9 @@ struct CoordinatorDriver::Impl {
         const auto site = std::find_if(state.sites.begin(), state.sites.end(),
                                        [&](const auto& s) { return s.name == name; });
         const bool taken = site != state.sites.end() && site->incarnation == incarnation;
-        if (!taken && !old.empty() && old != message.from()) connect(name, old);
+        if (taken) return;
+        complain(message, fmt::format("it said HELLO as site {}, which is not let in", name));
+        if (!old.empty() && old != message.from()) connect(name, old);
     }
 
     bool state_names(const std::string& name) const {

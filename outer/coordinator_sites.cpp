@@ -65,7 +65,12 @@ bool CoordinatorStep::refused(const std::string& name, const Hello& h) {
         why = "an operator stopped this process; a new one may join";
     if (why.empty()) return false;
     actions_.push_back(SayTo{name, Stop{fmt::format("site {} is refused: {}", name, why)}});
-    report(fmt::format("site {} is refused: {}", name, why), true);
+    // Once a process: whoever sends an old HELLO again and again must not fill the log.
+    std::pair<Incarnation, std::string> said(h.incarnation, why);
+    if (auto& last = s_.refusals[name]; last != said) {
+        last = std::move(said);
+        report(fmt::format("site {} is refused: {}", name, why), true);
+    }
     return true;
 }
 
