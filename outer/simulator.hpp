@@ -53,7 +53,7 @@ struct SimulatorResult {
                   messages_lost = 0, restored = 0, skipped_samples = 0;
     std::uint64_t contributions = 0;      ///< over all rounds
     std::uint64_t last_contributors = 0;  ///< of the last round
-    std::uint64_t faults = 0;  ///< that were due; numbered for shorten()
+    std::uint64_t faults = 0;             ///< that were due; numbered for shorten()
     std::uint64_t digest = 0;  ///< of all events and the last state: equal runs have equal ones
     double simulated_s = 0;
 };

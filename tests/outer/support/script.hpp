@@ -52,14 +52,15 @@ class Script {
 
     // ---- events ----
 
-    /// A new process of this site. `state`: what it holds; none: the run's initial one.
-    void come(const std::string& name, std::optional<StateName> state = {}) {
+    /// A new process of this site. `holds`: none: the run's initial one.
+    void come(const std::string& name, std::optional<StateName> holds = {}, bool moments = false) {
         Place& p = sites[name];
         const Place old = std::exchange(p, Place{});
         p.life = {old.life.number + 1, 90};
-        if (state) p.state = *state;
-        if (!state) p.state.hash = hash_of(1);
+        if (holds) p.state = *holds;
+        if (!holds) p.state.hash = hash_of(1);
         p.alive = true;
+        p.moments = moments;
         hello(name);
     }
     void come_all() {
@@ -79,7 +80,7 @@ class Script {
     }
     Ready cut(const std::string& name) {
         Place& p = sites.at(name);
-        CHECK(p.work);
+        CHECK(p.work, "{} has no work", name);
         Ready r;
         r.state = p.state;
         r.meeting = p.work->meeting;
@@ -98,6 +99,7 @@ class Script {
     }
     void vote(const std::string& name, std::optional<StateHash> result,
               std::vector<SiteId> missing = {}) {
+        CHECK(sites.at(name).begin, "{} has no BEGIN", name);
         const Begin& b = *sites.at(name).begin;
         Vote v;
         v.attempt = b.attempt;
@@ -107,6 +109,7 @@ class Script {
     }
     /// All that take part in the open attempt vote for its result.
     void vote_all() {
+        CHECK(state.begin, "no attempt is open");
         const Begin b = *state.begin;
         for (const Participant& p : b.participants)
             vote(p.peer.name, hash_of(static_cast<int>(b.from.round.value) + 2));
@@ -169,7 +172,8 @@ class Script {
     }
     std::vector<std::string> contributors(std::size_t commit) const {
         std::vector<std::string> names;
-        for (const Contribution& c : records<CommitRecord>().at(commit).contributors)
+        const CommitRecord record = records<CommitRecord>().at(commit);
+        for (const Contribution& c : record.contributors)
             names.push_back(state.sites[c.site.value].name);
         return names;
     }
