@@ -58,6 +58,7 @@ class Step {
 
     void on(const ExchangeFailed& e) {
         if (s_.phase != Phase::kExchange || e.attempt != s_.begin->attempt) return;
+        if (!e.why.empty()) report("the exchange fails: " + e.why);
         s_.vote =
             Vote{.attempt = e.attempt, .result = {}, .missing = e.missing, .inputs = e.inputs};
         say(*s_.vote);

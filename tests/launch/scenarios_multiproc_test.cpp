@@ -2,6 +2,7 @@
 // scenarios.
 #include <gtest/gtest.h>
 
+#include "base/error.hpp"
 #include "launch/meeting_place.hpp"
 #include "tests/launch/support/faults_run.hpp"
 
@@ -64,9 +65,9 @@ TEST_F(Scenarios, ASiteOfAnotherRunIsRefusedByItsNumber) {
     for (const char* name : {"paris", "oslo", "rome"}) start(name);
     expect_one_end();
     const std::string text = program("coordinator").text();
-    const auto first = text.find("refused: ");
-    EXPECT_NE(text.find("run", first), std::string::npos);
-    EXPECT_EQ(text.find("refused: ", first + 1), std::string::npos) << text;
+    const auto first = text.find("frame refused: of run ");
+    ASSERT_NE(first, std::string::npos) << text;
+    EXPECT_EQ(text.find("frame refused", first + 1), std::string::npos) << text;
 }
 
 }  // namespace

@@ -199,6 +199,7 @@ TEST(DataScenario, PeersOfDifferentSizesFailTheExchange) {
     const auto* failed = std::get_if<ExchangeFailed>(&*sites[0].outcome);
     ASSERT_TRUE(failed);
     EXPECT_EQ(failed->missing, std::vector{SiteId(1)});
+    EXPECT_EQ(failed->why, "piece 16 of site 1 has 1056 bytes, here it has 1568") << failed->why;
     EXPECT_FALSE(sites[0].exchange->staged(begin.attempt));
 }
 
