@@ -276,6 +276,33 @@ TEST(Scenario, WhoWasStoppedItselfDropsNobody) {
     EXPECT_EQ(s.contributors(0).size(), 3u);
 }
 
+// 14: with min_sites = 2 a site is lost after a long interval, in training or while others wait
+// for it. The wait begins then, not when the interval did: it may come back.
+TEST(Scenario, AWaitForMinSitesBeginsWithTheLoss) {
+    for (bool barrier : {false, true}) {
+        SCOPED_TRACE(barrier);
+        auto options = test::script_options({"paris", "oslo"});
+        options.min_sites = 2;
+        Script s(options);
+        s.come_all();
+        s.round();
+        s.sites["oslo"].figures.steps_per_s = s.sites["paris"].figures.steps_per_s = 0.001;
+        s.round();
+        if (barrier) s.ready("paris");
+        s.pass(3 * s.options.budget.join);
+        s.sites["oslo"].alive = false;
+        s.pass(s.options.budget.join / 2);
+        EXPECT_FALSE(s.end) << s.end->reason;
+        if (!barrier) s.pass(2 * s.options.budget.join);  // paris trains on: nobody waits
+        EXPECT_FALSE(s.end) << s.end->reason;
+        s.come("oslo", s.state.newest, true);
+        if (!barrier) s.ready("paris");
+        s.ready("oslo");
+        s.vote_all();
+        EXPECT_EQ(s.contributors(2).size(), 2u);
+    }
+}
+
 // 3: 32 sites, 125 faults an hour. Participation comes back, not just life: whoever is lost is in a
 // round again.
 TEST(Scenario, ThirtyTwoSitesUnderManyFaultsAllTakePartAgain) {
