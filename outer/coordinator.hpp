@@ -190,7 +190,8 @@ struct CoordinatorState {
     std::map<std::string, std::pair<Incarnation, std::string>> refusals;
     LogHead journal;  ///< set by the driver after each Append
     Ledger ledger;
-    TimePoint waiting_since;  ///< start, first READY, BEGIN, or all sites gone
+    TimePoint waiting_since;      ///< start, first READY, BEGIN, or all sites gone
+    std::int64_t waits_said = 0;  ///< round budgets of that wait that are in the log
     TimePoint next_beat;
     std::string stop_reason;
     CoordinatorOptions options;

@@ -1,5 +1,6 @@
 // Who is silent, and who stands still while others wait for it (PROTOCOL 4).
 #include <algorithm>
+#include <utility>
 
 #include "outer/coordinator_step.hpp"
 
@@ -45,38 +46,48 @@ void CoordinatorStep::judge() {
     }
 }
 
-/// Waits for sites that must be there are bounded too.
-void CoordinatorStep::judge_absent() {
-    if (s_.paused || now_ - s_.waiting_since <= s_.options.budget.join) return;
-    const double waited = seconds(now_ - s_.waiting_since);
-    if (over()) {
-        // What the last round gave is nowhere to be had for those who still wait for it.
-        for (SiteId id : holders().empty() ? which([](const Site& s) { return s.identified; })
-                                           : std::vector<SiteId>{}) {
-            say(id, Stop{"the run is over, and no site that holds its last state came back"});
-            lose(id, "the last state is not to be had");
-        }
-        return;
-    }
+/// Who must be there and is not, or "": while a member trains nobody waits yet.
+std::string CoordinatorStep::who_is_missing() const {
+    if (over()) return {};
     if (!s_.started) {
         std::string missing;
         for (std::size_t i = 0; i < s_.options.sites.size(); ++i) {
             if (!s_.sites[i].identified)
-                missing += (missing.empty() ? "" : ", ") + s_.sites[i].name;
+                missing += (missing.empty() ? "site " : ", ") + s_.sites[i].name;
         }
-        return stop(fmt::format("after {:.1f} s of waiting site {} is not here", waited, missing));
+        return missing;
     }
     const auto in = members();
-    if (in.empty() && holders().empty()) {
-        return stop(fmt::format(
-            "no site holds the state of round {} any more, and none came back within {:.1f} s",
-            s_.newest.round.value, waited));
+    if (in.empty() && holders().empty())
+        return fmt::format("a site that holds the state of round {}", s_.newest.round.value);
+    if (!in.empty() && s_.phase == Phase::kTraining) return {};
+    if (in.size() >= least_sites()) return {};
+    return fmt::format("outer.min_sites = {} sites ({} of them here)", s_.options.min_sites,
+                       in.size());
+}
+
+/// Waits for sites that must be there are said, and bounded too.
+void CoordinatorStep::judge_absent() {
+    if (s_.paused) return;
+    const auto waiting = now_ - s_.waiting_since;
+    const double waited = seconds(waiting);
+    const std::string missing = who_is_missing();
+    if (waiting <= s_.options.budget.join) {
+        const std::int64_t budgets = waiting / s_.options.budget.round;
+        const bool news = budgets != std::exchange(s_.waits_said, budgets) && budgets > 0;
+        if (news && !missing.empty())
+            report(fmt::format("waiting for {}, for {:.0f} s now", missing, waited), true);
+        return;
     }
-    if (static_cast<std::int64_t>(in.size()) < std::max<std::int64_t>(1, s_.options.min_sites)) {
-        stop(
-            fmt::format("only {} of outer.min_sites = {} sites are here, after {:.1f} s of waiting",
-                        in.size(), s_.options.min_sites, waited));
+    if (over() && holders().empty()) {
+        // What the last round gave is nowhere to be had for those who still wait for it.
+        for (SiteId id : which([](const Site& s) { return s.identified; })) {
+            say(id, Stop{"the run is over, and no site that holds its last state came back"});
+            lose(id, "the last state is not to be had");
+        }
     }
+    if (!missing.empty())
+        stop(fmt::format("after {:.1f} s of waiting: {} is not here", waited, missing));
 }
 
 /// What others wait for this site to do, or "".

@@ -212,7 +212,7 @@ void CoordinatorStep::enroll() {
     const auto ready = which([&](const Site& s) { return can_work(s); });
     if (ready.empty()) return;
     const auto in = members();
-    const auto enough = static_cast<std::size_t>(std::max<std::int64_t>(1, s_.options.min_sites));
+    const std::size_t enough = least_sites();
     if (in.size() >= enough) return;
     if (in.size() + ready.size() < enough) return;
     // The first round waits for all; who is being restored is all but here.
@@ -385,7 +385,7 @@ void CoordinatorStep::lose(SiteId id, const std::string& reason, Loss loss) {
         return;
     }
     if (members().empty() && s_.phase == Phase::kBarrier) s_.phase = Phase::kTraining;
-    if (members().empty()) s_.waiting_since = now_;
+    if (members().size() < least_sites()) s_.waiting_since = now_;
     try_begin();
 }
 

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "outer/coordinator.hpp"
@@ -83,6 +84,10 @@ class CoordinatorStep {
     // patience
     void judge();
     void judge_absent();
+    std::string who_is_missing() const;
+    std::size_t least_sites() const {
+        return static_cast<std::size_t>(std::max<std::int64_t>(1, s_.options.min_sites));
+    }
     std::string is_waited_for(SiteId) const;
     TimePoint::duration patience(const Site&) const;
 

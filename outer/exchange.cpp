@@ -1,5 +1,7 @@
 #include "outer/exchange_impl.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <tuple>
 
@@ -180,7 +182,11 @@ void RoundExchange::Impl::take(DataPlane::Arrived& a) {
     if (c ? !needs(c->cut, i)
           : !(std::get<MeanItem>(a.want.item).attempt == begin->attempt) || is_mine(i))
         return;
-    if (!a.found || a.bytes.size() != piece_bytes(i)) return fail({a.from});
+    if (!a.found) return fail({a.from});
+    if (a.bytes.size() != piece_bytes(i)) {
+        return fail({a.from}, fmt::format("piece {} of site {} has {} bytes, here it has {}", i,
+                                          a.from.value, a.bytes.size(), piece_bytes(i)));
+    }
     if (c) {
         take_input(c->cut, i, std::move(a.bytes));
     } else {

@@ -95,7 +95,7 @@ struct RoundExchange::Impl {
     bool sum_inputs(std::uint32_t i);
     void complete_piece(std::uint32_t i);
     std::vector<InputReport> reports() const;
-    void fail(std::vector<SiteId> missing);
+    void fail(std::vector<SiteId> missing, std::string why = {});
     void finish_if_complete();
 };
 

@@ -119,11 +119,13 @@ std::vector<InputReport> RoundExchange::Impl::reports() const {
     return all;
 }
 
-void RoundExchange::Impl::fail(std::vector<SiteId> missing) {
+void RoundExchange::Impl::fail(std::vector<SiteId> missing, std::string why) {
     if (over) return;
     over = true;
-    outcome = ExchangeFailed{
-        .attempt = begin->attempt, .missing = std::move(missing), .inputs = reports()};
+    outcome = ExchangeFailed{.attempt = begin->attempt,
+                             .missing = std::move(missing),
+                             .inputs = reports(),
+                             .why = std::move(why)};
 }
 
 void RoundExchange::Impl::finish_if_complete() {

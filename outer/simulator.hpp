@@ -51,7 +51,9 @@ struct SimulatorResult {
     std::vector<std::string> trace;
     std::uint64_t rounds = 0, abandoned = 0, events = 0, crashes = 0, restarts_of_coordinator = 0,
                   messages_lost = 0, restored = 0, skipped_samples = 0;
-    std::uint64_t faults = 0;  ///< that were due; numbered for shorten()
+    std::uint64_t contributions = 0;      ///< over all rounds
+    std::uint64_t last_contributors = 0;  ///< of the last round
+    std::uint64_t faults = 0;             ///< that were due; numbered for shorten()
     std::uint64_t digest = 0;  ///< of all events and the last state: equal runs have equal ones
     double simulated_s = 0;
 };

@@ -51,6 +51,7 @@ void SiteStep::on(const Exchanged& e) {
 
 void SiteStep::on(const ExchangeFailed& e) {
     if (s_.phase != Phase::kExchange || e.attempt != s_.begin->attempt) return;
+    if (!e.why.empty()) report("the exchange fails: " + e.why);
     s_.vote = Vote{.attempt = e.attempt, .result = {}, .missing = e.missing, .inputs = e.inputs};
     say(*s_.vote);
 }

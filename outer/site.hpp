@@ -46,6 +46,7 @@ struct ExchangeFailed {
     Attempt attempt;
     std::vector<SiteId> missing;
     std::vector<InputReport> inputs;
+    std::string why;  ///< for the log; "": nothing came
 };
 /// A copy for a joiner is made.
 struct Snapshotted {

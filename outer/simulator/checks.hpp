@@ -50,6 +50,7 @@ class Checks {
     bool started() const { return started_; }
     bool ended() const { return ended_; }
     std::uint64_t rounds() const { return rounds_; }
+    const std::vector<CommitRecord>& commits() const { return commits_; }
     std::uint64_t abandoned() const { return abandoned_; }
     std::uint64_t skipped_samples() const { return ledger_.skipped().size(); }
     /// Names of sites by id.

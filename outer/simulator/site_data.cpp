@@ -96,7 +96,7 @@ void World::look_at_exchange(const Event& e) {
     const Begin& b = *site.state.begin;
     const Participant* me = find(b, site.state.self);
     CHECK(me != nullptr);
-    ExchangeFailed failed{.attempt = b.attempt, .missing = {}, .inputs = {}};
+    ExchangeFailed failed{.attempt = b.attempt, .missing = {}, .inputs = {}, .why = {}};
     for (const Participant& p : b.participants) {
         if (&p == me || !needs(b, *me, p)) continue;
         if (!gives(index_of(p.peer.name), e.who, p, b.attempt))

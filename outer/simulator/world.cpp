@@ -90,6 +90,10 @@ SimulatorResult World::run() {
     result_.good = result_.broken.empty();
     result_.trace.assign(trace_.begin(), trace_.end());
     result_.rounds = checks_.rounds();
+    for (const CommitRecord& commit : checks_.commits()) {
+        result_.last_contributors = commit.contributors.size();
+        result_.contributions += commit.contributors.size();
+    }
     result_.abandoned = checks_.abandoned();
     result_.skipped_samples = checks_.skipped_samples();
     result_.faults = dice_.faults();
