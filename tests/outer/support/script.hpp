@@ -88,6 +88,7 @@ class Script {
         r.trained = p.work->samples;
         for (const SampleRange& range : r.trained) r.tokens += 8 * range.count;
         r.figures = p.figures;
+        r.welcome = p.hellos;
         p.moments = true;
         return r;
     }
